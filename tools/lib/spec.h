@@ -29,7 +29,8 @@ struct ak_case {
     char *name;  /* "M=1 N=257 K=64", "all equal" */
     char *family; /* the input family: "normal", "large", "tiny", "mixed", "equal", "zeros", "nonfinite" ... */
     struct ak_spec_arg *args; /* as many, in the same order, as the spec */
-    struct ak_graph graph;    /* inputs = the args that are inputs or constants, in order; outputs = the output args */
+    const struct ak_graph *graph; /* inputs = the args that are inputs or constants, in order; outputs = the output
+                                     args. Cases of one shape share it; the spec owns it */
     double tol;               /* allowed error, relative to the scale that the judge computes (see judge.h) */
 };
 
@@ -45,6 +46,8 @@ struct ak_spec {
     size_t nargs;
     struct ak_case *cases; /* cases[0]: the spec's own shape and its own subgraph */
     size_t ncases;
+    struct ak_graph *graphs;
+    size_t ngraphs;
     double flops, bytes;   /* of one call, from rules/kernels.lua */
     int64_t calls;         /* in one run of the model */
     char *why_tol;
