@@ -36,6 +36,7 @@ struct ak_group {
  * exist and that every view lies inside its value's storage. */
 int ak_group_from_json(struct ak_group *group, const struct ak_graph *g, const cJSON *o, struct ak_arena *arena,
                        struct ak_err *err);
+cJSON *ak_group_to_json(const struct ak_graph *g, const struct ak_group *group);
 int ak_attrs_from_json(const cJSON *o, struct ak_arena *arena, struct ak_attr **attrs, size_t *n, struct ak_err *err);
 cJSON *ak_attrs_to_json(const struct ak_attr *attrs, size_t n);
 const char *ak_role_name(enum ak_role role); /* "absent", "input", "constant", "output", "inout" */
