@@ -31,7 +31,6 @@ struct ak_group {
     const char *kernel; /* path of the .so to use, or NULL: the opponent for `type` */
 };
 
-
 /* Reads one group of g; strings and arrays come from the arena. Checks that nodes and values
  * exist and that every view lies inside its value's storage. */
 int ak_group_from_json(struct ak_group *group, const struct ak_graph *g, const cJSON *o, struct ak_arena *arena,
@@ -44,5 +43,10 @@ int ak_role_from_name(const char *name);     /* -1 if there is none */
 /* shape, stride, offset, dtype of a tensor as fields of o, and back. */
 void ak_tensor_to_json(cJSON *o, const struct ak_tensor *t);
 int ak_tensor_from_json(const cJSON *o, struct ak_tensor *t, struct ak_err *err);
+
+/* The value whose storage v lies in (v itself unless it is a view), and how many elements of its
+ * dtype that storage holds. */
+int ak_value_root(const struct ak_graph *g, int v);
+int64_t ak_value_extent(const struct ak_graph *g, int v);
 
 #endif

@@ -1,0 +1,64 @@
+#include "host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "json.h"
+
+const char *ak_host_cpu(void) {
+    static char name[256];
+    if (name[0]) return name;
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[1024];
+    while (f && !name[0] && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (colon && strncmp(line, "model name", 10) == 0)
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+    }
+    if (f) fclose(f);
+    if (!name[0]) strcpy(name, "unknown cpu");
+    return name;
+}
+
+char *ak_host_time(char buf[static 32]) {
+    time_t now = time(NULL);
+    struct tm tm;
+    strftime(buf, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    return buf;
+}
+
+static void add_caches(cJSON *o) {
+    static const struct {
+        const char *name;
+        int key;
+    } levels[] = {{"L1d", _SC_LEVEL1_DCACHE_SIZE}, {"L2", _SC_LEVEL2_CACHE_SIZE}, {"L3", _SC_LEVEL3_CACHE_SIZE}};
+    cJSON *caches = cJSON_AddObjectToObject(o, "caches");
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        long n = sysconf(levels[i].key);
+        if (n > 0) ak_json_add_i64(caches, levels[i].name, n);
+    }
+}
+
+cJSON *ak_host_info(void) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "cpu", ak_host_cpu());
+    ak_json_add_i64(o, "cores", sysconf(_SC_NPROCESSORS_ONLN));
+    add_caches(o);
+    ak_json_add_i64(o, "memory_mb", sysconf(_SC_PHYS_PAGES) / 1024 * (sysconf(_SC_PAGESIZE) / 1024));
+    struct utsname u;
+    if (uname(&u) == 0) {
+        char os[sizeof u.sysname + sizeof u.release + sizeof u.machine + 2];
+        snprintf(os, sizeof os, "%s %s %s", u.sysname, u.release, u.machine);
+        cJSON_AddStringToObject(o, "os", os);
+    }
+    cJSON_AddStringToObject(o, "compiler", "cc " __VERSION__);
+    double load;
+    if (getloadavg(&load, 1) == 1) ak_json_add_num(o, "load", load);
+    char when[32];
+    cJSON_AddStringToObject(o, "time", ak_host_time(when));
+    return o;
+}

@@ -1,0 +1,15 @@
+/* What machine a measurement was made on. */
+#ifndef AK_HOST_H
+#define AK_HOST_H
+
+#include <cJSON.h>
+
+/* {"cpu", "cores", "caches": {"L1d", "L2", "L3"} in bytes, "memory_mb", "os", "compiler", "load", "time"};
+ * caller deletes. Fields that the system does not tell are left out. */
+cJSON *ak_host_info(void);
+/* The CPU's model name, or "unknown cpu". Static string. */
+const char *ak_host_cpu(void);
+/* "2026-12-01T09:00:00Z" into buf. */
+char *ak_host_time(char buf[static 32]);
+
+#endif
