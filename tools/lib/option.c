@@ -80,7 +80,7 @@ int ak_options(int argc, char **argv, const char *operands, const char *about, c
     ak_tool = slash ? slash + 1 : argv[0];
     const struct ak_option *all[64];
     struct option longs[67] = {{"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}};
-    char shorts[160] = "+:h";
+    char shorts[160] = ":h";
     int n = 0;
     for (int t = 0; t < 2; t++)
         for (const struct ak_option *o = t ? shared : options; o->name; o++, n++) {

@@ -32,7 +32,7 @@ struct ak_option {
 
 extern bool ak_option_quiet, ak_option_verbose;
 
-/* Parses until the first operand; sets ak_tool from argv[0]; --help and --version exit 0, misuse
+/* Parses options wherever they stand, moving operands to the end; sets ak_tool from argv[0]; --help and --version exit 0, misuse
  * exits 2. Returns the index of the first operand. `options` ends with {0} (no name). */
 int ak_options(int argc, char **argv, const char *operands, const char *about, const struct ak_option *options);
 

@@ -1,0 +1,327 @@
+/* Truth is the reference, the baseline runs the plan's groups on the opponents, the optimised model
+ * differs from it in the kept kernels alone: so a speedup is theirs. */
+#include "verify.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "file.h"
+#include "host.h"
+#include "json.h"
+#include "stats.h"
+#include "verify_run.h"
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+double ak_output_tol(const struct ak_tensor *want, double scale, double err_base) {
+    /* Storing a result rounds it by eps/2; where the baseline happens to be nearer than that to
+     * truth, another order of the same sums may still be a few last places away. */
+    return fmax(2 * err_base, 4 * ak_dtype_eps(want->dtype) * scale);
+}
+
+/* ---- executors ---- */
+
+static struct ak_group *without_kernels(const struct ak_kept_plan *p) {
+    struct ak_group *groups = ak_memdup(p->groups, (p->ngroups + 1) * sizeof *groups);
+    for (size_t i = 0; i < p->ngroups; i++)
+        groups[i].kernel = NULL;
+    return groups;
+}
+
+struct ak_exec *ak_verify_exec(struct ak_verify_run *v, enum ak_backend backend, const struct ak_group *groups, struct ak_err *err) {
+    struct ak_exec_options o = {.backend = backend,
+                                .groups = groups,
+                                .ngroups = v->plan->ngroups,
+                                .vendor_dir = v->opt->vendor_dir,
+                                .weights = v->weights,
+                                .packed_cap = v->r->lockstep ? 0 : SIZE_MAX,
+                                .verbose = v->opt->verbose};
+    return ak_exec_new(v->g, &o, err);
+}
+
+static struct ak_tensor *copy_outputs(const struct ak_graph *g, const struct ak_tensor *out) {
+    struct ak_tensor *copy = ak_calloc(g->noutputs + 1, sizeof *copy);
+    for (size_t i = 0; i < g->noutputs; i++)
+        copy[i] = ak_tensor_copy(&out[i]);
+    return copy;
+}
+
+static void free_outputs(const struct ak_graph *g, struct ak_tensor *out) {
+    for (size_t i = 0; out && i < g->noutputs; i++)
+        free(out[i].data);
+    free(out);
+}
+
+/* One run; the outputs are the caller's. NULL on error. */
+static struct ak_tensor *run_once(struct ak_verify_run *v, struct ak_exec *x, struct ak_err *err) {
+    struct ak_tensor *out = ak_calloc(v->g->noutputs + 1, sizeof *out), *copy = NULL;
+    if (ak_exec_run(x, v->inputs, out, NULL, err) == 0) copy = copy_outputs(v->g, out);
+    free(out);
+    return copy;
+}
+
+/* ---- comparison ---- */
+
+static void judge_outputs(struct ak_verify_run *v, const struct ak_tensor *truth, const struct ak_tensor *base, const struct ak_tensor *opt) {
+    for (size_t i = 0; i < v->g->noutputs; i++) {
+        struct ak_diff b = ak_diff_of(&base[i], &truth[i]), o = ak_diff_of(&opt[i], &truth[i]);
+        /* where the baseline itself turns non-finite there is nothing to hold a kernel to */
+        double err_base = isfinite(b.err) ? b.err : 0;
+        struct ak_verify_output *out = &v->r->outputs[i];
+        *out = (struct ak_verify_output){.name = v->g->values[v->g->outputs[i]].name, .scale = b.scale, .err_base = b.err, .err_opt = o.err};
+        out->tol = ak_output_tol(&truth[i], b.scale, err_base);
+        out->ok = o.err <= out->tol;
+    }
+}
+
+static bool all_ok(const struct ak_verify_run *v) {
+    for (size_t i = 0; i < v->g->noutputs; i++)
+        if (!v->r->outputs[i].ok) return false;
+    return true;
+}
+
+void ak_verify_reason(struct ak_verify_result *r, const char *fmt, ...) {
+    if (r->reason) return;
+    va_list ap;
+    va_start(ap, fmt);
+    char msg[512];
+    vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    r->reason = ak_strdup(msg);
+    r->match = false;
+}
+
+void ak_verify_outputs(struct ak_verify_run *v, const struct ak_tensor *truth, const struct ak_tensor *base, const struct ak_tensor *opt) {
+    judge_outputs(v, truth, base, opt);
+    for (size_t i = 0; i < v->g->noutputs; i++)
+        if (!isfinite(v->r->outputs[i].err_base))
+            ak_verify_reason(v->r, "output '%s' of the baseline itself is not finite where truth is, or the other way round",
+                             v->r->outputs[i].name);
+        else if (!v->r->outputs[i].ok)
+            ak_verify_reason(v->r, "output '%s' is off by %.3g, of a scale of %.3g (allowed: %.3g)", v->r->outputs[i].name,
+                             v->r->outputs[i].err_opt, v->r->outputs[i].scale, v->r->outputs[i].tol);
+}
+
+/* Every group of a kept kernel must have run it. */
+void ak_verify_count(struct ak_verify_run *v, struct ak_exec *opt) {
+    for (size_t i = 0; i < ak_exec_nsteps(opt); i++) {
+        struct ak_step_info s = ak_exec_step_info(opt, i);
+        if (strcmp(s.by, "kernel") != 0 || s.calls == 0) continue;
+        struct ak_kept *k = &v->plan->specs[v->plan->spec_of[s.group]];
+        k->ran++;
+        k->calls += s.calls;
+        v->r->prepare_us += s.prepare_us;
+    }
+    for (size_t i = 0; i < v->plan->nspecs; i++) {
+        const struct ak_kept *k = &v->plan->specs[i];
+        if (k->kernel && (k->ran < k->sites || k->sites == 0))
+            ak_verify_reason(v->r, "the kernel of '%s' ran at %zu of its %zu call sites", k->spec, k->ran, k->sites);
+    }
+}
+
+/* ---- blame ---- */
+
+struct trial {
+    struct ak_verify_run *v;
+    const struct ak_tensor *truth, *base;
+    struct ak_verify_output *outputs; /* scratch */
+};
+
+/* Whether the model is right with the kernels of specs a and b (b may be a) alone: 1, 0, -1 on error. */
+static int right_with(struct trial *t, size_t a, size_t b, struct ak_err *err) {
+    struct ak_verify_run *v = t->v;
+    struct ak_group *groups = without_kernels(v->plan);
+    for (size_t i = 0; i < v->plan->ngroups; i++)
+        if ((size_t)v->plan->spec_of[i] == a || (size_t)v->plan->spec_of[i] == b) groups[i].kernel = v->plan->groups[i].kernel;
+    struct ak_exec *x = ak_verify_exec(v, AK_BACKEND_VENDOR, groups, err);
+    struct ak_tensor *out = x ? run_once(v, x, err) : NULL;
+    int rc = -1;
+    if (out) {
+        struct ak_verify_output *seen = v->r->outputs;
+        v->r->outputs = t->outputs;
+        judge_outputs(v, t->truth, t->base, out);
+        rc = all_ok(v);
+        v->r->outputs = seen;
+    }
+    free_outputs(v->g, out);
+    ak_exec_free(x);
+    free(groups);
+    return rc;
+}
+
+static int find_blame(struct trial *t, struct ak_err *err) {
+    struct ak_kept_plan *p = t->v->plan;
+    bool any = false;
+    for (size_t i = 0; i < p->nspecs; i++) {
+        if (!p->specs[i].kernel) continue;
+        int ok = right_with(t, i, i, err);
+        if (ok < 0) return -1;
+        p->specs[i].blamed = !ok;
+        any |= !ok;
+    }
+    for (size_t i = 0; i < p->nspecs && !any; i++)
+        for (size_t j = i + 1; j < p->nspecs && !any; j++) {
+            if (!p->specs[i].kernel || !p->specs[j].kernel) continue;
+            int ok = right_with(t, i, j, err);
+            if (ok < 0) return -1;
+            p->specs[i].blamed = p->specs[j].blamed = any = !ok;
+        }
+    for (size_t i = 0; i < p->nspecs && !any; i++)
+        p->specs[i].blamed = p->specs[i].kernel != NULL;
+    return 0;
+}
+
+/* ---- timing ---- */
+
+/* The row of the summary for a unit: what it is is said by its first step of the optimised model. */
+struct ak_verify_step *ak_verify_row(struct ak_verify_run *v, const struct ak_exec *opt, size_t step) {
+    struct ak_step_info s = ak_exec_step_info(opt, step);
+    const struct ak_group *group = s.group >= 0 ? &v->plan->groups[s.group] : NULL;
+    const char *what = group ? group->type : s.what, *spec = group ? group->spec : NULL;
+    struct ak_verify_result *r = v->r;
+    for (size_t i = 0; i < r->nsteps; i++)
+        if (strcmp(r->steps[i].what, what) == 0 && strcmp(r->steps[i].by, s.by) == 0 && r->steps[i].spec == spec) return &r->steps[i];
+    AK_GROW(r->steps, r->nsteps, r->cap_steps);
+    r->steps[r->nsteps] = (struct ak_verify_step){.what = what, .by = s.by, .spec = spec, .group = group != NULL};
+    return &r->steps[r->nsteps++];
+}
+
+static int timed_run(struct ak_verify_run *v, struct ak_exec *x, double *us, double *step_us, struct ak_err *err) {
+    double from = now_us();
+    if (ak_exec_run(x, v->inputs, NULL, step_us, err)) return -1;
+    *us = now_us() - from;
+    return 0;
+}
+
+struct samples { /* times of every step, pair by pair */
+    double *us;
+    size_t nsteps;
+};
+
+static double *sample(const struct samples *s, size_t pair) { return s->us + pair * s->nsteps; }
+
+static double step_median(const struct samples *s, size_t step, size_t npairs, double *column) {
+    for (size_t i = 0; i < npairs; i++)
+        column[i] = sample(s, i)[step];
+    return ak_median(column, npairs);
+}
+
+static void summarise(struct ak_verify_run *v, struct ak_exec *base, struct ak_exec *opt, const struct samples *sb, const struct samples *so) {
+    size_t n = v->r->npairs, *row_of = ak_calloc(ak_exec_nunits(opt) + 1, sizeof *row_of);
+    double *column = ak_malloc((n + 1) * sizeof *column);
+    for (size_t i = 0; i < so->nsteps; i++) {
+        struct ak_step_info s = ak_exec_step_info(opt, i);
+        bool first = i == 0 || ak_exec_step_info(opt, i - 1).unit != s.unit;
+        if (first) {
+            struct ak_verify_step *row = ak_verify_row(v, opt, i);
+            row_of[s.unit] = (size_t)(row - v->r->steps);
+            row->count++;
+        }
+        v->r->steps[row_of[s.unit]].optimized_us += step_median(so, i, n, column);
+    }
+    for (size_t i = 0; i < sb->nsteps; i++)
+        v->r->steps[row_of[ak_exec_step_info(base, i).unit]].baseline_us += step_median(sb, i, n, column);
+    free(row_of);
+    free(column);
+}
+
+enum { MIN_PAIRS = 5 };
+
+static int time_both(struct ak_verify_run *v, struct ak_exec *base, struct ak_exec *opt, struct ak_err *err) {
+    struct ak_verify_result *r = v->r;
+    size_t want = (size_t)v->opt->pairs;
+    struct samples sb = {.nsteps = ak_exec_nsteps(base)}, so = {.nsteps = ak_exec_nsteps(opt)};
+    sb.us = ak_calloc(want * sb.nsteps + 1, sizeof *sb.us);
+    so.us = ak_calloc(want * so.nsteps + 1, sizeof *so.us);
+    r->base_us = ak_calloc(want + 1, sizeof *r->base_us);
+    r->opt_us = ak_calloc(want + 1, sizeof *r->opt_us);
+    double start = now_us(), warm;
+    int rc = timed_run(v, base, &warm, NULL, err) || timed_run(v, opt, &warm, NULL, err) ? -1 : 0;
+    for (size_t i = 0; i < want && !rc; i++) {
+        if (i >= MIN_PAIRS && now_us() - start > v->opt->budget_s * 1e6) break;
+        if (i % 2 == 0)
+            rc = timed_run(v, base, &r->base_us[i], sample(&sb, i), err) || timed_run(v, opt, &r->opt_us[i], sample(&so, i), err);
+        else
+            rc = timed_run(v, opt, &r->opt_us[i], sample(&so, i), err) || timed_run(v, base, &r->base_us[i], sample(&sb, i), err);
+        r->npairs = i + 1;
+    }
+    if (!rc) summarise(v, base, opt, &sb, &so);
+    r->timed = !rc && r->npairs > 0;
+    free(sb.us);
+    free(so.us);
+    return rc ? -1 : 0;
+}
+
+/* ---- whole runs ---- */
+
+static void progress(const struct ak_verify_run *v, const char *what) {
+    if (!v->opt->quiet) fprintf(stderr, "%s: %s\n", ak_tool, what);
+}
+
+static int verify_whole(struct ak_verify_run *v, const struct ak_group *plain, struct ak_err *err) {
+    struct ak_exec *ref = NULL, *base = NULL, *opt = NULL;
+    struct ak_tensor *truth = NULL, *out_base = NULL, *out_opt = NULL;
+    int rc = -1;
+    progress(v, "truth: the reference");
+    if (!(ref = ak_verify_exec(v, AK_BACKEND_REFERENCE, plain, err)) || !(truth = run_once(v, ref, err))) goto out;
+    ak_exec_free(ref);
+    ref = NULL;
+    progress(v, "baseline and optimised, compared and timed");
+    if (!(base = ak_verify_exec(v, AK_BACKEND_VENDOR, plain, err)) || !(out_base = run_once(v, base, err))) goto out;
+    if (!(opt = ak_verify_exec(v, AK_BACKEND_VENDOR, v->plan->groups, err)) || !(out_opt = run_once(v, opt, err))) goto out;
+    v->r->match = true;
+    ak_verify_outputs(v, truth, out_base, out_opt);
+    if (!v->r->match) {
+        struct trial t = {v, truth, out_base, ak_calloc(v->g->noutputs + 1, sizeof *t.outputs)};
+        progress(v, "the outputs differ: looking for the kernel to blame");
+        rc = find_blame(&t, err);
+        free(t.outputs);
+        if (rc) goto out;
+    }
+    rc = time_both(v, base, opt, err);
+    if (!rc) ak_verify_count(v, opt);
+out:
+    free_outputs(v->g, truth);
+    free_outputs(v->g, out_base);
+    free_outputs(v->g, out_opt);
+    ak_exec_free(ref);
+    ak_exec_free(base);
+    ak_exec_free(opt);
+    return rc;
+}
+
+int ak_verify(const struct ak_graph *g, struct ak_kept_plan *plan, const struct ak_tensor *inputs, const struct ak_verify_options *opt,
+              struct ak_verify_result *r, struct ak_err *err) {
+    memset(r, 0, sizeof *r);
+    r->outputs = ak_calloc(g->noutputs + 1, sizeof *r->outputs);
+    /* weights, and at the worst a packed copy of them for each side */
+    r->lockstep = opt->lockstep || ak_weights_total(g) > opt->memory / 4;
+    struct ak_verify_run v = {.g = g, .plan = plan, .inputs = inputs, .opt = opt, .r = r};
+    v.weights = ak_weights_new(g, r->lockstep ? opt->memory / 2 : 0);
+    struct ak_group *plain = without_kernels(plan);
+    int rc = r->lockstep ? ak_verify_lockstep(&v, plain, err) : verify_whole(&v, plain, err);
+    size_t kept = 0;
+    for (size_t i = 0; i < plan->nspecs; i++)
+        kept += plan->specs[i].kernel != NULL;
+    if (!rc && !kept) ak_verify_reason(r, "no kernel was kept: 0 call sites replaced");
+    free(plain);
+    ak_weights_free(v.weights);
+    return rc;
+}
+
+void ak_verify_release(struct ak_verify_result *r) {
+    free(r->outputs);
+    free(r->base_us);
+    free(r->opt_us);
+    free(r->steps);
+    free(r->reason);
+    memset(r, 0, sizeof *r);
+}

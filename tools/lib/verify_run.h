@@ -1,0 +1,25 @@
+/* Shared by verify.c and verify_lockstep.c. */
+#ifndef AK_VERIFY_RUN_H
+#define AK_VERIFY_RUN_H
+
+#include "verify.h"
+
+struct ak_verify_run {
+    const struct ak_graph *g;
+    struct ak_kept_plan *plan;
+    const struct ak_tensor *inputs;
+    const struct ak_verify_options *opt;
+    struct ak_verify_result *r;
+    struct ak_weights *weights;
+};
+
+struct ak_exec *ak_verify_exec(struct ak_verify_run *v, enum ak_backend backend, const struct ak_group *groups, struct ak_err *err);
+double ak_output_tol(const struct ak_tensor *want, double scale, double err_base);
+void ak_verify_outputs(struct ak_verify_run *v, const struct ak_tensor *truth, const struct ak_tensor *base, const struct ak_tensor *opt);
+void ak_verify_count(struct ak_verify_run *v, struct ak_exec *opt);
+/* Sets r->match to false; the first reason stays. */
+void ak_verify_reason(struct ak_verify_result *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+struct ak_verify_step *ak_verify_row(struct ak_verify_run *v, const struct ak_exec *opt, size_t step);
+int ak_verify_lockstep(struct ak_verify_run *v, const struct ak_group *plain, struct ak_err *err);
+
+#endif
