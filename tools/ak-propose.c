@@ -1,0 +1,252 @@
+/* ak-propose - the next round of candidates for a spec
+ *
+ *     ak-propose --env FILE SPEC-FOLDER
+ *     while ak-propose --env build/kernel.env DIR; do make -C DIR -f search.mk judge; done
+ *
+ * Exit 0: a round is waiting to be judged (perhaps one that an earlier run left half done). Exit 1:
+ * the strategy has nothing left to try. A kernel.c that somebody edited is the next round's candidate.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "hash.h"
+#include "host.h"
+#include "json.h"
+#include "judge.h"
+#include "knob.h"
+#include "mem.h"
+#include "option.h"
+#include "spec.h"
+#include "trials.h"
+
+static const char *env_path, *strategy_path, *decide_path, *note;
+static int64_t batch = 12;
+static bool hand_only;
+static const struct ak_option options[] = {
+    {'e', "env", "FILE", "flags and compiler that kernels are built with, part of a trial's name", AK_OPT_STR, &env_path},
+    {0, "strategy", "FILE", "the six tiers", AK_OPT_STR, &strategy_path},
+    {0, "decide", "FILE", "keep or revert", AK_OPT_STR, &decide_path},
+    {'n', "batch", "N", "candidates in a round", AK_OPT_INT, &batch},
+    {0, "hand", NULL, "only the kernel.c that was edited, nothing of the strategy's", AK_OPT_FLAG, &hand_only},
+    {0, "note", "TEXT", "what the edit is, for the log", AK_OPT_STR, &note},
+    {0},
+};
+
+struct propose {
+    const char *dir;
+    struct ak_trials trials;
+    char *source;  /* kernel.c */
+    struct ak_knobs knobs;
+    char base[33]; /* of kernel.c */
+    char key[33];  /* what the budget is counted against: the strategy and the ranges */
+    char *env;     /* all that a trial's facts depend on but its source */
+    const char *hashes[256];
+    size_t n;
+    struct ak_err err;
+};
+
+static char *read_text(struct propose *p, const char *path, size_t *len) {
+    char *text = ak_file_read(path, AK_FILE_LIMIT, len, &p->err);
+    if (!text) ak_die_err(&p->err);
+    return text;
+}
+
+static void hash_text(const char *text, char hex[static 33]) {
+    struct ak_hash h = ak_hash_start();
+    ak_hash_add_str(&h, text);
+    ak_hash_hex(&h, hex);
+}
+
+/* Readable, one fact a line. */
+static void make_env(struct propose *p) {
+    char *spec_path = ak_path_join(p->dir, "spec.json"), *spec = read_text(p, spec_path, NULL), *build = read_text(p, env_path, NULL);
+    char spec_hash[33];
+    hash_text(spec, spec_hash);
+    p->env = ak_asprintf("%sdevice %s, %ld cores\nspec %s\njudge %d\n", build, ak_host_cpu(), sysconf(_SC_NPROCESSORS_ONLN), spec_hash,
+                         AK_JUDGE_VERSION);
+    free(build);
+    free(spec);
+    free(spec_path);
+}
+
+static void trial_hash(const struct propose *p, const char *source, char hex[static 33]) {
+    char *stripped = ak_source_strip(source);
+    struct ak_hash h = ak_hash_start();
+    ak_hash_add_str(&h, stripped);
+    ak_hash_add_str(&h, p->env);
+    ak_hash_hex(&h, hex);
+    free(stripped);
+}
+
+static void make_key(struct propose *p) {
+    char *strategy = read_text(p, strategy_path, NULL);
+    cJSON *knobs = ak_knobs_to_json(&p->knobs), *k;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(knobs, "knobs")) cJSON_DeleteItemFromObjectCaseSensitive(k, "value");
+    char *ranges = cJSON_PrintUnformatted(knobs);
+    struct ak_hash h = ak_hash_start();
+    ak_hash_add_str(&h, strategy);
+    ak_hash_add_str(&h, ranges);
+    ak_hash_hex(&h, p->key);
+    cJSON_free(ranges);
+    cJSON_Delete(knobs);
+    free(strategy);
+}
+
+static void write_file(struct propose *p, const char *path, const char *text) {
+    struct ak_out out;
+    if (ak_out_open(&out, path, &p->err)) ak_die_err(&p->err);
+    fputs(text, out.f);
+    if (ak_out_close(&out, &p->err)) ak_die_err(&p->err);
+}
+
+/* Makes the folder of one trial and puts it on the round; false if it is known or on it already. */
+static bool add_trial(struct propose *p, const char *source, cJSON *knobs) {
+    char hash[33];
+    trial_hash(p, source, hash);
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->hashes[i], hash) == 0) return false;
+    if (ak_trials_find(&p->trials, hash) || p->n == sizeof p->hashes / sizeof *p->hashes) return false;
+    char *dir = ak_trial_path(&p->trials, hash, ""), *kernel = ak_path_join(dir, "kernel.c"), *env = ak_path_join(dir, "env"),
+         *file = ak_path_join(dir, "knobs.json"), *text = cJSON_PrintUnformatted(knobs);
+    if (ak_mkdirs(dir, &p->err)) ak_die_err(&p->err);
+    write_file(p, kernel, source);
+    write_file(p, env, p->env);
+    write_file(p, file, text);
+    p->hashes[p->n++] = ak_strdup(hash);
+    cJSON_free(text);
+    free(file);
+    free(env);
+    free(kernel);
+    free(dir);
+    return true;
+}
+
+static cJSON *describe(const struct propose *p, const char *by, const char *why, cJSON *values) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "base", p->base);
+    cJSON_AddStringToObject(o, "by", by);
+    cJSON_AddStringToObject(o, "why", why);
+    cJSON_AddItemToObject(o, "values", values);
+    return o;
+}
+
+/* kernel.c itself, where it is neither the incumbent nor anything tried before. */
+static void propose_file(struct propose *p) {
+    bool first = p->trials.nrounds == 0;
+    cJSON *knobs = describe(p, first && !note ? "start" : "hand", note ? note : first ? "the starter" : "edited by hand", ak_knobs_values(&p->knobs));
+    add_trial(p, p->source, knobs);
+    cJSON_Delete(knobs);
+}
+
+/* What was tried of this very kernel, knobs aside; *mutated counts the rounds of the last phase. */
+static cJSON *history(const struct propose *p, int *mutated) {
+    cJSON *list = cJSON_CreateArray();
+    int last = -1;
+    for (size_t i = 0; i < p->trials.n; i++) {
+        const struct ak_trial *t = &p->trials.trials[i];
+        const cJSON *base = t->knobs ? ak_json_get(t->knobs, "base") : NULL, *phase = t->knobs ? ak_json_get(t->knobs, "phase") : NULL;
+        if (!t->facts || !cJSON_IsString(base) || strcmp(base->valuestring, p->base)) continue;
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddItemToObject(o, "values", cJSON_Duplicate(ak_json_get(t->knobs, "values"), true));
+        cJSON_AddItemToObject(o, "verdict", cJSON_Duplicate(ak_json_get(t->facts, "verdict"), true));
+        const cJSON *vs = ak_json_get(t->facts, "vs_opponent"), *speedup = vs ? ak_json_get(vs, "speedup") : NULL;
+        if (speedup) cJSON_AddItemToObject(o, "speedup", cJSON_Duplicate(speedup, true));
+        cJSON_AddItemToArray(list, o);
+        if (cJSON_IsString(phase) && strcmp(phase->valuestring, "mutations") == 0 && t->round != last) {
+            last = t->round;
+            ++*mutated;
+        }
+    }
+    return list;
+}
+
+/* What the roofline says of the incumbent: "memory", "compute" or "call"; memory before anything is known. */
+static const char *bound(const struct propose *p) {
+    const cJSON *b = p->trials.incumbent >= 0 ? ak_json_get(p->trials.trials[p->trials.incumbent].facts, "bound") : NULL;
+    return cJSON_IsString(b) ? b->valuestring : "memory";
+}
+
+static cJSON *ask(struct propose *p, int64_t want) {
+    struct ak_rules *rules = ak_rules_open(strategy_path, &p->err);
+    if (!rules) ak_die_err(&p->err);
+    int mutated = 0;
+    cJSON *state = ak_knobs_to_json(&p->knobs);
+    cJSON_AddItemToObject(state, "values", ak_knobs_values(&p->knobs));
+    cJSON_AddItemToObject(state, "history", history(p, &mutated));
+    cJSON_AddStringToObject(state, "bound", bound(p));
+    ak_json_add_i64(state, "batch", want);
+    ak_json_add_i64(state, "mutated_rounds", mutated);
+    cJSON *made = ak_rules_call(rules, "propose", state, &p->err);
+    if (!made) ak_die_err(&p->err);
+    cJSON_Delete(state);
+    ak_rules_close(rules);
+    return made;
+}
+
+static void propose_strategy(struct propose *p) {
+    cJSON *made = ask(p, batch);
+    const cJSON *list, *c;
+    if (ak_json_array(made, "candidates", &list, &p->err)) ak_die(AK_EXIT_INPUT, "'%s': %s", strategy_path, p->err.msg);
+    cJSON_ArrayForEach(c, list) {
+        const cJSON *values;
+        const char *why;
+        if (ak_json_object(c, "values", &values, &p->err) || ak_json_str(c, "why", &why, &p->err)) ak_die(AK_EXIT_INPUT, "'%s': %s", strategy_path, p->err.msg);
+        char *source = ak_knobs_apply(&p->knobs, p->source, values, &p->err);
+        if (!source) ak_die(AK_EXIT_INPUT, "'%s': %s", strategy_path, p->err.msg);
+        cJSON *knobs = describe(p, "search", why, cJSON_Duplicate(values, true));
+        const cJSON *phase = ak_json_get(made, "phase");
+        if (phase) cJSON_AddItemToObject(knobs, "phase", cJSON_Duplicate(phase, true));
+        add_trial(p, source, knobs);
+        cJSON_Delete(knobs);
+        free(source);
+    }
+    cJSON_Delete(made);
+}
+
+static void read_state(struct propose *p) {
+    char *kernel = ak_path_join(p->dir, "kernel.c");
+    if (ak_trials_read(&p->trials, p->dir, &p->err)) ak_die_err(&p->err);
+    struct ak_rules *decide = ak_rules_open(decide_path, &p->err);
+    if (!decide || ak_trials_decide(&p->trials, decide, &p->err)) ak_die_err(&p->err);
+    ak_rules_close(decide);
+    p->source = read_text(p, kernel, NULL);
+    if (ak_knobs_parse(&p->knobs, p->source, kernel, &p->err)) ak_die_err(&p->err);
+    char *base = ak_source_base(&p->knobs, p->source);
+    hash_text(base, p->base);
+    free(base);
+    free(kernel);
+    make_env(p);
+    make_key(p);
+}
+
+/* So that `ak-rank next` need not ask the strategy again: holds while neither the key nor the number of trials changes. */
+static void mark_exhausted(struct propose *p) {
+    char *path = ak_path_join(p->dir, "exhausted"), *text = ak_asprintf("%s %zu\n", p->key, p->trials.n);
+    write_file(p, path, text);
+    free(text);
+    free(path);
+}
+
+int main(int argc, char **argv) {
+    strategy_path = ak_path_join(ak_home(), "rules/strategy.lua");
+    decide_path = ak_path_join(ak_home(), "rules/decide.lua");
+    int first = ak_options(argc, argv, "SPEC-FOLDER", "Writes the next round of candidates for a spec.", options);
+    if (argc - first != 1) ak_usage_error("one spec's folder is wanted");
+    if (!env_path) ak_usage_error("--env is wanted: make writes it as BUILD/kernel.env");
+    if (batch < 1 || batch > 200) ak_usage_error("--batch wants 1 to 200");
+
+    struct propose p = {.dir = argv[first]};
+    read_state(&p);
+    if (ak_trials_pending(&p.trials)) return AK_EXIT_YES;
+    propose_file(&p);
+    if (p.n == 0 && !hand_only && p.trials.incumbent >= 0) propose_strategy(&p);
+    if (p.n == 0) {
+        if (!hand_only) mark_exhausted(&p);
+        return AK_EXIT_NO;
+    }
+    const char *incumbent = p.trials.incumbent >= 0 ? p.trials.trials[p.trials.incumbent].hash : "-";
+    if (ak_trials_add_round(&p.trials, incumbent, p.key, p.hashes, p.n, &p.err)) ak_die_err(&p.err);
+    return AK_EXIT_YES;
+}

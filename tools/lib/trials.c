@@ -1,0 +1,219 @@
+#include "trials.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "json.h"
+#include "mem.h"
+
+char *ak_trial_path(const struct ak_trials *t, const char *hash, const char *name) {
+    return ak_asprintf("%s/trials/%s/%s", t->dir, hash, name);
+}
+
+static bool is_hash(const char *s) { return strspn(s, "0123456789abcdef") == 32 && s[32] == '\0'; }
+
+/* A trial's JSON file, NULL without an error where there is none. */
+static cJSON *read_part(const struct ak_trials *t, const char *hash, const char *name, int *bad, struct ak_err *err) {
+    char *path = ak_trial_path(t, hash, name);
+    cJSON *o = ak_file_exists(path) ? ak_json_read(path, err) : NULL;
+    if (!o && ak_file_exists(path)) *bad = ak_fail_in(err, "delete '%s' and run again", path);
+    free(path);
+    return o;
+}
+
+static int add_trial(struct ak_trials *t, const char *hash, int round, struct ak_err *err) {
+    if (!is_hash(hash)) return ak_fail(err, AK_EXIT_INPUT, "'%s' is not the name of a trial", hash);
+    AK_GROW(t->trials, t->n, t->cap);
+    struct ak_trial *trial = &t->trials[t->n++];
+    int bad = 0;
+    *trial = (struct ak_trial){.round = round};
+    memcpy(trial->hash, hash, sizeof trial->hash);
+    trial->facts = read_part(t, hash, "facts.json", &bad, err);
+    if (trial->facts && !bad) bad = ak_json_check_format(trial->facts, "ak-facts", 1, hash, "the search again without it", err);
+    trial->knobs = read_part(t, hash, "knobs.json", &bad, err);
+    return bad;
+}
+
+static int read_round(struct ak_trials *t, const char *name, struct ak_err *err) {
+    char *path = ak_asprintf("%s/rounds/%s", t->dir, name), *save = NULL;
+    char *text = ak_file_read(path, AK_FILE_LIMIT, NULL, err);
+    struct ak_round round = {.first = t->n};
+    int rc = text ? 0 : -1;
+    char *line = text ? strtok_r(text, "\n", &save) : NULL;
+    if (text && (!line || sscanf(line, "ak-round 1 incumbent %32s key %32s", round.incumbent, round.key) != 2))
+        rc = ak_fail(err, AK_EXIT_INPUT, "not a round: delete it and run again");
+    while (rc == 0 && (line = strtok_r(NULL, "\n", &save)))
+        rc = add_trial(t, line, (int)t->nrounds, err);
+    round.n = t->n - round.first;
+    AK_GROW(t->rounds, t->nrounds, t->cap_rounds);
+    t->rounds[t->nrounds++] = round;
+    if (rc) ak_fail_in(err, "'%s'", path);
+    free(text);
+    free(path);
+    return rc;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+static int numbered(const struct dirent *d) { return strspn(d->d_name, "0123456789") == strlen(d->d_name); }
+
+int ak_trials_read(struct ak_trials *t, const char *spec_dir, struct ak_err *err) {
+    *t = (struct ak_trials){.dir = ak_strdup(spec_dir), .incumbent = -1};
+    char *rounds = ak_path_join(spec_dir, "rounds");
+    struct dirent **list = NULL;
+    int n = scandir(rounds, &list, numbered, by_name), rc = 0;
+    if (n < 0 && errno != ENOENT) rc = ak_fail_errno(err, AK_EXIT_INPUT, "cannot read '%s'", rounds);
+    for (int i = 0; i < n; i++) {
+        if (rc == 0) rc = read_round(t, list[i]->d_name, err);
+        free(list[i]);
+    }
+    free(list);
+    free(rounds);
+    if (rc) ak_trials_release(t);
+    return rc;
+}
+
+void ak_trials_release(struct ak_trials *t) {
+    for (size_t i = 0; i < t->n; i++) {
+        cJSON_Delete(t->trials[i].facts);
+        cJSON_Delete(t->trials[i].knobs);
+        free(t->trials[i].decision);
+        free(t->trials[i].why);
+    }
+    free(t->trials);
+    free(t->rounds);
+    free(t->dir);
+    *t = (struct ak_trials){0};
+}
+
+struct ak_trial *ak_trials_find(struct ak_trials *t, const char *hash) {
+    for (size_t i = 0; i < t->n; i++)
+        if (strcmp(t->trials[i].hash, hash) == 0) return &t->trials[i];
+    return NULL;
+}
+
+bool ak_trials_pending(const struct ak_trials *t) {
+    const struct ak_round *last = t->nrounds ? &t->rounds[t->nrounds - 1] : NULL;
+    for (size_t i = 0; last && i < last->n; i++)
+        if (!t->trials[last->first + i].facts) return true;
+    return false;
+}
+
+/* The rounds as decide.lua sees them; facts are lent, not copied. */
+static cJSON *for_rule(const struct ak_trials *t) {
+    cJSON *o = cJSON_CreateObject(), *rounds = cJSON_AddArrayToObject(o, "rounds");
+    for (size_t r = 0; r < t->nrounds; r++) {
+        cJSON *round = cJSON_CreateObject(), *trials = cJSON_AddArrayToObject(round, "trials");
+        cJSON_AddStringToObject(round, "incumbent", t->rounds[r].incumbent);
+        for (size_t i = 0; i < t->rounds[r].n; i++) {
+            const struct ak_trial *trial = &t->trials[t->rounds[r].first + i];
+            if (trial->facts) cJSON_AddItemReferenceToArray(trials, trial->facts);
+        }
+        cJSON_AddItemToArray(rounds, round);
+    }
+    return o;
+}
+
+int ak_trials_decide(struct ak_trials *t, struct ak_rules *decide, struct ak_err *err) {
+    cJSON *arg = for_rule(t), *made = ak_rules_call(decide, "spec", arg, err);
+    cJSON_Delete(arg);
+    if (!made) return -1;
+    const cJSON *decisions = ak_json_get(made, "decisions"), *best = ak_json_get(made, "incumbent");
+    int rc = 0;
+    t->incumbent = -1;
+    for (size_t i = 0; i < t->n && rc == 0; i++) {
+        struct ak_trial *trial = &t->trials[i];
+        const char *decision, *why;
+        if (!trial->facts) continue;
+        const cJSON *d = ak_json_get(decisions, trial->hash);
+        if (!d || ak_json_str(d, "decision", &decision, err) || ak_json_str(d, "why", &why, err)) {
+            rc = d ? -1 : ak_fail(err, AK_EXIT_INPUT, "decide.lua said nothing of trial %s", trial->hash);
+            break;
+        }
+        free(trial->decision);
+        free(trial->why);
+        trial->decision = ak_strdup(decision);
+        trial->why = ak_strdup(why);
+        if (cJSON_IsString(best) && strcmp(best->valuestring, trial->hash) == 0) t->incumbent = (int)i;
+    }
+    cJSON_Delete(made);
+    return rc;
+}
+
+int ak_trials_add_round(struct ak_trials *t, const char *incumbent, const char *key, const char *const *hashes, size_t n,
+                        struct ak_err *err) {
+    char *dir = ak_path_join(t->dir, "rounds"), *path = ak_asprintf("%s/%04zu", dir, t->nrounds + 1);
+    struct ak_out out;
+    int rc = ak_mkdirs(dir, err) || ak_out_open(&out, path, err) ? -1 : 0;
+    if (rc == 0) {
+        fprintf(out.f, "ak-round 1 incumbent %s key %s\n", incumbent, key);
+        for (size_t i = 0; i < n; i++)
+            fprintf(out.f, "%s\n", hashes[i]);
+        rc = ak_out_close(&out, err);
+    }
+    free(path);
+    free(dir);
+    return rc;
+}
+
+/* Replaces `to` by a copy of `from`, whole or not at all. */
+static int copy_file(const char *from, const char *to, struct ak_err *err) {
+    struct ak_map m;
+    struct ak_out out;
+    if (ak_map_open(&m, from, err)) return -1;
+    int rc = ak_out_open(&out, to, err);
+    if (rc == 0) {
+        fwrite(m.data, 1, m.size, out.f);
+        rc = ak_out_close(&out, err);
+    }
+    ak_map_close(&m);
+    return rc;
+}
+
+static int write_text(const char *path, const char *text, struct ak_err *err) {
+    struct ak_out out;
+    if (ak_out_open(&out, path, err)) return -1;
+    fprintf(out.f, "%s\n", text);
+    return ak_out_close(&out, err);
+}
+
+/* best.so before best.hash: a hash says that the library beside it is that one. */
+static int sync_best(const struct ak_trials *t, const char *hash, struct ak_err *err) {
+    char *so = ak_trial_path(t, hash, "kernel.so"), *best = ak_path_join(t->dir, "best.so"), *name = ak_path_join(t->dir, "best.hash");
+    char *had = ak_file_exists(name) ? ak_file_read(name, 64, NULL, err) : NULL;
+    int rc = 0;
+    if (!had || strncmp(had, hash, 32) || !ak_file_exists(best)) {
+        unlink(name);
+        rc = copy_file(so, best, err) || write_text(name, hash, err) ? -1 : 0;
+    }
+    free(had);
+    free(so);
+    free(best);
+    free(name);
+    return rc;
+}
+
+static void drop_losers(const struct ak_trials *t) {
+    for (size_t i = 0; i < t->n; i++) {
+        if ((int)i == t->incumbent || !t->trials[i].facts) continue;
+        char *so = ak_trial_path(t, t->trials[i].hash, "kernel.so");
+        unlink(so);
+        free(so);
+    }
+}
+
+int ak_trials_sync(const struct ak_trials *t, bool restore, struct ak_err *err) {
+    if (t->incumbent < 0) return 0;
+    const char *hash = t->trials[t->incumbent].hash;
+    char *source = ak_trial_path(t, hash, "kernel.c"), *kernel = ak_path_join(t->dir, "kernel.c");
+    int rc = sync_best(t, hash, err);
+    if (rc == 0 && restore) rc = copy_file(source, kernel, err);
+    if (rc == 0) drop_losers(t);
+    free(source);
+    free(kernel);
+    return rc;
+}

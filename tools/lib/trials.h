@@ -1,0 +1,63 @@
+/* A spec's folder: its rounds of trials, what was seen of each, and what follows from it.
+ *
+ *     SPEC/rounds/0001        "ak-round 1 incumbent HASH|- key KEY", then a trial's hash a line
+ *     SPEC/trials/HASH/       kernel.c, knobs.json, env, cc.log, kernel.so (winners), facts.json
+ *     SPEC/kernel.c           the incumbent's source, with the ranges its user gave it
+ *     SPEC/best.so, best.hash the incumbent built, and its name
+ *
+ * Facts are stored, decisions are recomputed: whoever wants to know the incumbent reads the facts
+ * and asks rules/decide.lua.
+ */
+#ifndef AK_TRIALS_H
+#define AK_TRIALS_H
+
+#include <cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "err.h"
+#include "rules.h"
+
+struct ak_trial {
+    char hash[33];
+    int round;    /* index into rounds */
+    cJSON *facts; /* NULL while it is not judged */
+    cJSON *knobs; /* knobs.json: {"base", "values", "why", "by": "start|search|hand"} */
+    char *decision, *why; /* ak_trials_decide: "keep", "revert", "start", ... */
+};
+
+struct ak_round {
+    char incumbent[33]; /* "-" in the first */
+    char key[33];       /* what its budget is counted against */
+    size_t first, n;    /* its trials */
+};
+
+struct ak_trials {
+    char *dir;
+    struct ak_round *rounds;
+    size_t nrounds, cap_rounds;
+    struct ak_trial *trials; /* in the order of the rounds */
+    size_t n, cap;
+    int incumbent; /* ak_trials_decide: index of the trial, or -1 */
+};
+
+/* A file that is not what it should be is AK_EXIT_INPUT with its path; a folder without rounds is empty. */
+int ak_trials_read(struct ak_trials *t, const char *spec_dir, struct ak_err *err);
+void ak_trials_release(struct ak_trials *t);
+struct ak_trial *ak_trials_find(struct ak_trials *t, const char *hash);
+bool ak_trials_pending(const struct ak_trials *t); /* the last round has trials that are not judged */
+
+int ak_trials_decide(struct ak_trials *t, struct ak_rules *decide, struct ak_err *err);
+
+/* Writes a new round; its trials' folders are there already. */
+int ak_trials_add_round(struct ak_trials *t, const char *incumbent, const char *key, const char *const *hashes, size_t n,
+                        struct ak_err *err);
+
+/* Brings best.so and best.hash to the incumbent and deletes the .so of everything else. Where
+ * `restore`, kernel.c becomes the incumbent's source too. */
+int ak_trials_sync(const struct ak_trials *t, bool restore, struct ak_err *err);
+
+/* The path SPEC/trials/HASH/name; caller frees. */
+char *ak_trial_path(const struct ak_trials *t, const char *hash, const char *name);
+
+#endif
