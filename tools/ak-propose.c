@@ -11,14 +11,11 @@
 #include <unistd.h>
 
 #include "file.h"
-#include "hash.h"
 #include "host.h"
 #include "json.h"
 #include "judge.h"
-#include "knob.h"
 #include "mem.h"
 #include "option.h"
-#include "spec.h"
 #include "trials.h"
 
 static const char *env_path, *strategy_path, *decide_path, *note;
@@ -53,45 +50,16 @@ static char *read_text(struct propose *p, const char *path, size_t *len) {
     return text;
 }
 
-static void hash_text(const char *text, char hex[static 33]) {
-    struct ak_hash h = ak_hash_start();
-    ak_hash_add_str(&h, text);
-    ak_hash_hex(&h, hex);
-}
-
 /* Readable, one fact a line. */
 static void make_env(struct propose *p) {
     char *spec_path = ak_path_join(p->dir, "spec.json"), *spec = read_text(p, spec_path, NULL), *build = read_text(p, env_path, NULL);
     char spec_hash[33];
-    hash_text(spec, spec_hash);
+    ak_text_hash(spec, spec_hash);
     p->env = ak_asprintf("%sdevice %s, %ld cores\nspec %s\njudge %d\n", build, ak_host_cpu(), sysconf(_SC_NPROCESSORS_ONLN), spec_hash,
                          AK_JUDGE_VERSION);
     free(build);
     free(spec);
     free(spec_path);
-}
-
-static void trial_hash(const struct propose *p, const char *source, char hex[static 33]) {
-    char *stripped = ak_source_strip(source);
-    struct ak_hash h = ak_hash_start();
-    ak_hash_add_str(&h, stripped);
-    ak_hash_add_str(&h, p->env);
-    ak_hash_hex(&h, hex);
-    free(stripped);
-}
-
-static void make_key(struct propose *p) {
-    char *strategy = read_text(p, strategy_path, NULL);
-    cJSON *knobs = ak_knobs_to_json(&p->knobs), *k;
-    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(knobs, "knobs")) cJSON_DeleteItemFromObjectCaseSensitive(k, "value");
-    char *ranges = cJSON_PrintUnformatted(knobs);
-    struct ak_hash h = ak_hash_start();
-    ak_hash_add_str(&h, strategy);
-    ak_hash_add_str(&h, ranges);
-    ak_hash_hex(&h, p->key);
-    cJSON_free(ranges);
-    cJSON_Delete(knobs);
-    free(strategy);
 }
 
 static void write_file(struct propose *p, const char *path, const char *text) {
@@ -104,7 +72,7 @@ static void write_file(struct propose *p, const char *path, const char *text) {
 /* Makes the folder of one trial and puts it on the round; false if it is known or on it already. */
 static bool add_trial(struct propose *p, const char *source, cJSON *knobs) {
     char hash[33];
-    trial_hash(p, source, hash);
+    ak_trial_hash(source, p->trials.env, hash);
     for (size_t i = 0; i < p->n; i++)
         if (strcmp(p->hashes[i], hash) == 0) return false;
     if (ak_trials_find(&p->trials, hash) || p->n == sizeof p->hashes / sizeof *p->hashes) return false;
@@ -207,18 +175,22 @@ static void propose_strategy(struct propose *p) {
 
 static void read_state(struct propose *p) {
     char *kernel = ak_path_join(p->dir, "kernel.c");
-    if (ak_trials_read(&p->trials, p->dir, &p->err)) ak_die_err(&p->err);
+    make_env(p);
+    char env[33];
+    ak_text_hash(p->env, env);
+    if (ak_trials_read(&p->trials, p->dir, env, &p->err)) ak_die_err(&p->err);
     struct ak_rules *decide = ak_rules_open(decide_path, &p->err);
     if (!decide || ak_trials_decide(&p->trials, decide, &p->err)) ak_die_err(&p->err);
     ak_rules_close(decide);
     p->source = read_text(p, kernel, NULL);
     if (ak_knobs_parse(&p->knobs, p->source, kernel, &p->err)) ak_die_err(&p->err);
     char *base = ak_source_base(&p->knobs, p->source);
-    hash_text(base, p->base);
+    ak_text_hash(base, p->base);
     free(base);
     free(kernel);
-    make_env(p);
-    make_key(p);
+    char *strategy = read_text(p, strategy_path, NULL);
+    ak_search_key(strategy, &p->knobs, p->key);
+    free(strategy);
 }
 
 /* So that `ak-rank next` need not ask the strategy again: holds while neither the key nor the number of trials changes. */

@@ -76,8 +76,11 @@ static void set(const struct ak_option *o, const char *text) {
 }
 
 int ak_options(int argc, char **argv, const char *operands, const char *about, const struct ak_option *options) {
+    static bool parsed;
     const char *slash = strrchr(argv[0], '/');
-    ak_tool = slash ? slash + 1 : argv[0];
+    if (!parsed) ak_tool = slash ? slash + 1 : argv[0];
+    parsed = true;
+    optind = 0; /* glibc: start anew */
     const struct ak_option *all[64];
     struct option longs[67] = {{"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}};
     char shorts[160] = ":h";

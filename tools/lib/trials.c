@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "file.h"
+#include "hash.h"
 #include "json.h"
 #include "mem.h"
 
@@ -45,13 +46,17 @@ static int read_round(struct ak_trials *t, const char *name, struct ak_err *err)
     struct ak_round round = {.first = t->n};
     int rc = text ? 0 : -1;
     char *line = text ? strtok_r(text, "\n", &save) : NULL;
-    if (text && (!line || sscanf(line, "ak-round 1 incumbent %32s key %32s", round.incumbent, round.key) != 2))
+    if (text && (!line || sscanf(line, "ak-round 1 incumbent %32s key %32s env %32s", round.incumbent, round.key, round.env) != 3))
         rc = ak_fail(err, AK_EXIT_INPUT, "not a round: delete it and run again");
-    while (rc == 0 && (line = strtok_r(NULL, "\n", &save)))
+    if (rc == 0 && !t->env[0]) memcpy(t->env, round.env, sizeof t->env);
+    bool ours = rc == 0 && strcmp(round.env, t->env) == 0;
+    while (ours && rc == 0 && (line = strtok_r(NULL, "\n", &save)))
         rc = add_trial(t, line, (int)t->nrounds, err);
     round.n = t->n - round.first;
-    AK_GROW(t->rounds, t->nrounds, t->cap_rounds);
-    t->rounds[t->nrounds++] = round;
+    if (ours) {
+        AK_GROW(t->rounds, t->nrounds, t->cap_rounds);
+        t->rounds[t->nrounds++] = round;
+    }
     if (rc) ak_fail_in(err, "'%s'", path);
     free(text);
     free(path);
@@ -61,12 +66,24 @@ static int read_round(struct ak_trials *t, const char *name, struct ak_err *err)
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 static int numbered(const struct dirent *d) { return strspn(d->d_name, "0123456789") == strlen(d->d_name); }
 
-int ak_trials_read(struct ak_trials *t, const char *spec_dir, struct ak_err *err) {
+static char *last_env(const char *dir, const char *name, struct ak_err *err) {
+    char *path = ak_path_join(dir, name), *text = ak_file_read(path, AK_FILE_LIMIT, NULL, err), env[33] = "";
+    if (text) sscanf(text, "ak-round 1 incumbent %*s key %*s env %32s", env);
+    free(text);
+    free(path);
+    return ak_strdup(env);
+}
+
+int ak_trials_read(struct ak_trials *t, const char *spec_dir, const char *env, struct ak_err *err) {
     *t = (struct ak_trials){.dir = ak_strdup(spec_dir), .incumbent = -1};
     char *rounds = ak_path_join(spec_dir, "rounds");
     struct dirent **list = NULL;
     int n = scandir(rounds, &list, numbered, by_name), rc = 0;
     if (n < 0 && errno != ENOENT) rc = ak_fail_errno(err, AK_EXIT_INPUT, "cannot read '%s'", rounds);
+    t->nfiles = n > 0 ? (size_t)n : 0;
+    char *latest = !env && n > 0 ? last_env(rounds, list[n - 1]->d_name, err) : NULL;
+    snprintf(t->env, sizeof t->env, "%s", env ? env : latest ? latest : "");
+    free(latest);
     for (int i = 0; i < n; i++) {
         if (rc == 0) rc = read_round(t, list[i]->d_name, err);
         free(list[i]);
@@ -146,11 +163,11 @@ int ak_trials_decide(struct ak_trials *t, struct ak_rules *decide, struct ak_err
 
 int ak_trials_add_round(struct ak_trials *t, const char *incumbent, const char *key, const char *const *hashes, size_t n,
                         struct ak_err *err) {
-    char *dir = ak_path_join(t->dir, "rounds"), *path = ak_asprintf("%s/%04zu", dir, t->nrounds + 1);
+    char *dir = ak_path_join(t->dir, "rounds"), *path = ak_asprintf("%s/%04zu", dir, t->nfiles + 1);
     struct ak_out out;
     int rc = ak_mkdirs(dir, err) || ak_out_open(&out, path, err) ? -1 : 0;
     if (rc == 0) {
-        fprintf(out.f, "ak-round 1 incumbent %s key %s\n", incumbent, key);
+        fprintf(out.f, "ak-round 1 incumbent %s key %s env %s\n", incumbent, key, t->env);
         for (size_t i = 0; i < n; i++)
             fprintf(out.f, "%s\n", hashes[i]);
         rc = ak_out_close(&out, err);
@@ -181,6 +198,33 @@ static int write_text(const char *path, const char *text, struct ak_err *err) {
     return ak_out_close(&out, err);
 }
 
+void ak_text_hash(const char *text, char hex[static 33]) {
+    struct ak_hash h = ak_hash_start();
+    ak_hash_add_str(&h, text);
+    ak_hash_hex(&h, hex);
+}
+
+void ak_trial_hash(const char *source, const char *env, char hex[static 33]) {
+    char *stripped = ak_source_strip(source);
+    struct ak_hash h = ak_hash_start();
+    ak_hash_add_str(&h, stripped);
+    ak_hash_add_str(&h, env);
+    ak_hash_hex(&h, hex);
+    free(stripped);
+}
+
+void ak_search_key(const char *strategy, const struct ak_knobs *knobs, char hex[static 33]) {
+    cJSON *o = ak_knobs_to_json(knobs), *k;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(o, "knobs")) cJSON_DeleteItemFromObjectCaseSensitive(k, "value");
+    char *ranges = cJSON_PrintUnformatted(o);
+    struct ak_hash h = ak_hash_start();
+    ak_hash_add_str(&h, strategy);
+    ak_hash_add_str(&h, ranges);
+    ak_hash_hex(&h, hex);
+    cJSON_free(ranges);
+    cJSON_Delete(o);
+}
+
 /* best.so before best.hash: a hash says that the library beside it is that one. */
 static int sync_best(const struct ak_trials *t, const char *hash, struct ak_err *err) {
     char *so = ak_trial_path(t, hash, "kernel.so"), *best = ak_path_join(t->dir, "best.so"), *name = ak_path_join(t->dir, "best.hash");
@@ -188,7 +232,7 @@ static int sync_best(const struct ak_trials *t, const char *hash, struct ak_err 
     int rc = 0;
     if (!had || strncmp(had, hash, 32) || !ak_file_exists(best)) {
         unlink(name);
-        rc = copy_file(so, best, err) || write_text(name, hash, err) ? -1 : 0;
+        rc = !ak_file_exists(so) ? 1 : copy_file(so, best, err) || write_text(name, hash, err) ? -1 : 0;
     }
     free(had);
     free(so);
@@ -206,14 +250,52 @@ static void drop_losers(const struct ak_trials *t) {
     }
 }
 
-int ak_trials_sync(const struct ak_trials *t, bool restore, struct ak_err *err) {
-    if (t->incumbent < 0) return 0;
-    const char *hash = t->trials[t->incumbent].hash;
-    char *source = ak_trial_path(t, hash, "kernel.c"), *kernel = ak_path_join(t->dir, "kernel.c");
-    int rc = sync_best(t, hash, err);
-    if (rc == 0 && restore) rc = copy_file(source, kernel, err);
-    if (rc == 0) drop_losers(t);
-    free(source);
+/* The incumbent as kernel.c would spell it: the same text with other values, where that will do. */
+static char *respell(const char *kernel, const char *incumbent, const struct ak_trial *best, struct ak_err *err) {
+    struct ak_knobs now, then;
+    char *text = NULL;
+    if (ak_knobs_parse(&now, kernel, "kernel.c", err) == 0) {
+        if (ak_knobs_parse(&then, incumbent, "kernel.c", err) == 0) {
+            char *a = ak_source_base(&now, kernel), *b = ak_source_base(&then, incumbent);
+            const cJSON *values = best->knobs ? ak_json_get(best->knobs, "values") : NULL;
+            if (strcmp(a, b) == 0 && values) text = ak_knobs_apply(&now, kernel, values, err);
+            free(a);
+            free(b);
+            ak_knobs_release(&then);
+        }
+        ak_knobs_release(&now);
+    }
+    return text ? text : ak_strdup(incumbent);
+}
+
+static int sync_kernel(const struct ak_trials *t, const struct ak_trial *best, struct ak_err *err) {
+    char *from = ak_trial_path(t, best->hash, "kernel.c"), *to = ak_path_join(t->dir, "kernel.c"), hash[33] = "";
+    char *incumbent = ak_file_read(from, AK_FILE_LIMIT, NULL, err), *kernel = ak_file_read(to, AK_FILE_LIMIT, NULL, err);
+    int rc = incumbent && kernel ? 0 : -1;
+    if (rc == 0) ak_trial_hash(kernel, t->env, hash);
+    const struct ak_trial *known = ak_trials_find((struct ak_trials *)t, hash);
+    if (rc == 0 && known && known->facts && known != best) {
+        struct ak_out out;
+        char *text = respell(kernel, incumbent, best, err);
+        rc = ak_out_open(&out, to, err);
+        if (rc == 0) {
+            fputs(text, out.f);
+            rc = ak_out_close(&out, err);
+        }
+        free(text);
+    }
+    free(incumbent);
     free(kernel);
+    free(from);
+    free(to);
+    return rc;
+}
+
+int ak_trials_sync(const struct ak_trials *t, struct ak_err *err) {
+    if (t->incumbent < 0) return 0;
+    const struct ak_trial *best = &t->trials[t->incumbent];
+    int rc = sync_best(t, best->hash, err);
+    if (rc == 0) rc = sync_kernel(t, best, err);
+    if (rc == 0) drop_losers(t);
     return rc;
 }

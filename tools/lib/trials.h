@@ -1,6 +1,6 @@
 /* A spec's folder: its rounds of trials, what was seen of each, and what follows from it.
  *
- *     SPEC/rounds/0001        "ak-round 1 incumbent HASH|- key KEY", then a trial's hash a line
+ *     SPEC/rounds/0001        "ak-round 1 incumbent HASH|- key KEY env ENV", then a trial's hash a line
  *     SPEC/trials/HASH/       kernel.c, knobs.json, env, cc.log, kernel.so (winners), facts.json
  *     SPEC/kernel.c           the incumbent's source, with the ranges its user gave it
  *     SPEC/best.so, best.hash the incumbent built, and its name
@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "err.h"
+#include "knob.h"
 #include "rules.h"
 
 struct ak_trial {
@@ -29,11 +30,14 @@ struct ak_trial {
 struct ak_round {
     char incumbent[33]; /* "-" in the first */
     char key[33];       /* what its budget is counted against */
+    char env[33];       /* toolchain, device, spec and judge that its facts hold for */
     size_t first, n;    /* its trials */
 };
 
 struct ak_trials {
     char *dir;
+    char env[33];
+    size_t nfiles; /* rounds on disk, those of other environments too */
     struct ak_round *rounds;
     size_t nrounds, cap_rounds;
     struct ak_trial *trials; /* in the order of the rounds */
@@ -41,8 +45,9 @@ struct ak_trials {
     int incumbent; /* ak_trials_decide: index of the trial, or -1 */
 };
 
-/* A file that is not what it should be is AK_EXIT_INPUT with its path; a folder without rounds is empty. */
-int ak_trials_read(struct ak_trials *t, const char *spec_dir, struct ak_err *err);
+/* The rounds whose environment is env (NULL: that of the last round). A file that is not what it
+ * should be is AK_EXIT_INPUT with its path; a folder without rounds is empty. */
+int ak_trials_read(struct ak_trials *t, const char *spec_dir, const char *env, struct ak_err *err);
 void ak_trials_release(struct ak_trials *t);
 struct ak_trial *ak_trials_find(struct ak_trials *t, const char *hash);
 bool ak_trials_pending(const struct ak_trials *t); /* the last round has trials that are not judged */
@@ -53,9 +58,18 @@ int ak_trials_decide(struct ak_trials *t, struct ak_rules *decide, struct ak_err
 int ak_trials_add_round(struct ak_trials *t, const char *incumbent, const char *key, const char *const *hashes, size_t n,
                         struct ak_err *err);
 
-/* Brings best.so and best.hash to the incumbent and deletes the .so of everything else. Where
- * `restore`, kernel.c becomes the incumbent's source too. */
-int ak_trials_sync(const struct ak_trials *t, bool restore, struct ak_err *err);
+/* Brings best.so and best.hash to the incumbent, and kernel.c too unless it is a text that was
+ * never tried; ranges of knobs that kernel.c has are kept. Deletes the .so of everything else.
+ * 1 if the incumbent's .so is gone and has to be built before this can be done. */
+int ak_trials_sync(const struct ak_trials *t, struct ak_err *err);
+
+/* The name of a trial: a hash of the source without its comments, and of the environment. */
+void ak_trial_hash(const char *source, const char *env, char hex[static 33]);
+/* What a budget is counted against: the strategy's text and the knobs with their ranges, so that an
+ * edit of either gives its new candidates a budget of their own. */
+void ak_search_key(const char *strategy, const struct ak_knobs *knobs, char hex[static 33]);
+/* The hash of a text alone. */
+void ak_text_hash(const char *text, char hex[static 33]);
 
 /* The path SPEC/trials/HASH/name; caller frees. */
 char *ak_trial_path(const struct ak_trials *t, const char *hash, const char *name);
