@@ -33,7 +33,7 @@ struct ak_kept { /* a spec and the kernel that was kept for it */
     /* filled in by a verification */
     size_t ran, calls; /* groups that ran the kernel; how often altogether */
     bool blamed;
-    double worst; /* lock-step: the largest err/tol of its groups' own outputs */
+    double growth; /* lock-step: how much err/tol grew at most over one of its groups */
 };
 struct ak_kept_plan {
     struct ak_group *groups; /* of all specs; spec and kernel set */

@@ -16,6 +16,7 @@ struct lock {
     struct ak_exec *x[3];
     size_t at[3]; /* the next step of each */
     size_t repeats;
+    double worst; /* err/tol of any group's outputs so far */
 };
 
 static size_t steps_of_unit(const struct ak_exec *x, size_t from, size_t unit) {
@@ -50,8 +51,8 @@ static int time_steps(struct lock *l, size_t i, const size_t *n, struct ak_verif
     return 0;
 }
 
-/* How a kept kernel's own outputs stand against truth, while all three are at hand: what names
- * the one to blame if the model's outputs turn out wrong. */
+/* How a kept kernel's own outputs stand against truth, while all three are at hand. An error is
+ * inherited by all that follows, so the one to blame is where it grows most. */
 static void check_group(struct lock *l, int group) {
     struct ak_kept_plan *p = l->v->plan;
     const struct ak_group *gr = &p->groups[group];
@@ -65,7 +66,10 @@ static void check_group(struct lock *l, int group) {
         if (!t[TRUTH].data || !t[BASE].data || !t[OPT].data) continue;
         struct ak_diff b = ak_diff_of(&t[BASE], &t[TRUTH]), o = ak_diff_of(&t[OPT], &t[TRUTH]);
         double ratio = o.err / ak_output_tol(&t[TRUTH], b.scale, isfinite(b.err) ? b.err : 0);
-        if (!(ratio <= spec->worst)) spec->worst = ratio;
+        if (ratio > l->worst) {
+            spec->growth = fmax(spec->growth, ratio / fmax(l->worst, 1));
+            l->worst = ratio;
+        }
     }
 }
 
@@ -105,11 +109,12 @@ static void compare_outputs(struct lock *l) {
     ak_verify_outputs(l->v, t[TRUTH], t[BASE], t[OPT]);
     for (int who = 0; who < 3; who++)
         free(t[who]);
-    double worst = 0;
-    for (size_t i = 0; i < l->v->plan->nspecs; i++)
-        worst = fmax(worst, l->v->plan->specs[i].worst);
-    for (size_t i = 0; i < l->v->plan->nspecs && !l->v->r->match; i++)
-        l->v->plan->specs[i].blamed = l->v->plan->specs[i].kernel && l->v->plan->specs[i].worst >= fmin(worst, 1);
+    struct ak_kept *blamed = NULL;
+    for (size_t i = 0; i < l->v->plan->nspecs; i++) {
+        struct ak_kept *k = &l->v->plan->specs[i];
+        if (k->kernel && (!blamed || k->growth > blamed->growth)) blamed = k;
+    }
+    if (blamed && !l->v->r->match) blamed->blamed = true;
 }
 
 int ak_verify_lockstep(struct ak_verify_run *v, const struct ak_group *plain, struct ak_err *err) {
