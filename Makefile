@@ -1,16 +1,53 @@
-# AutoKernel: `make help` says what there is.
+# AutoKernel: `make help` says what there is, `make optimize MODEL=llama-mini` does it.
 
-BUILD ?= build
-CC    ?= cc
-JOBS  ?= $(shell nproc)
-SAN   ?=
-V     ?=
+# ---- knobs: set them on the command line ----
+MODEL   ?=
+DEVICE  ?= auto
+INPUT   ?=
+DTYPE   ?=
+TOP     ?= 4
+BUDGET  ?= 60
+JOBS    ?= $(shell nproc)
+WORK    ?= work
+RESULTS ?=
+LAUNCH  ?=
+KERNEL  ?=
+NOTE    ?=
+BUILD   ?= build
+CC      ?= cc
+SAN     ?=
+V       ?=
+Q       ?=
+
+define HELP
+make optimize MODEL=M   profile, plan, search, prove, report: all of it
+make plan|profile|extract|verify|report MODEL=M   up to that stage
+make status MODEL=M     how far the search has come
+make next MODEL=M       which kernel the next experiment should go to, and why
+make trial MODEL=M KERNEL=SPEC NOTE="what you changed"   judge an edited specs/SPEC/kernel.c
+make ceilings           measure what this machine can do at most
+make test               all tests that need no GPU        make clean   remove what was built
+make deps ...           install what is missing (Debian and Ubuntu, as root), then make the rest
+
+MODEL    a model in models/ ($(sort $(filter-out nn,$(notdir $(basename $(wildcard models/*.lua)))))), or a .pt2 file
+DEVICE   auto or cpu (default auto)
+INPUT    the input's shape, such as 1,128 (default: the model's own)
+DTYPE    f32, f16 or bf16, for models in models/ (default: the model's own)
+TOP      how many kernels to search (default 4)
+BUDGET   seconds of search (default 60)
+JOBS     how many compilers at once (default: the number of cores)
+WORK     where everything made goes (default work)
+RESULTS  the log of experiments (default: results.tsv in the run's folder)
+LAUNCH   words put before a command that measures, such as srun -N1
+SAN=1    build with address and undefined-behaviour sanitizers; V=1 shows commands
+endef
+export HELP
 
 # ---- nothing to set below ----
 MAKEFLAGS += -rR
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
-Q := $(if $(V),,@)
+AT := $(if $(V),,@)
 
 PKGS     := lua5.4 libcjson zlib
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
@@ -33,6 +70,7 @@ STARTER := $(patsubst kernels/c/%.c,$(BUILD)/lib/c/%.so,$(wildcard kernels/c/*.c
 UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 
 .PHONY: all tools kernels unit clean help
+help: ; @printf '%s\n' "$$HELP"
 .SECONDARY:
 all: tools kernels
 tools: $(TOOLS)
@@ -46,37 +84,45 @@ $(shell mkdir -p $(BUILD); printf '%s\n' '$(FLAGS)' | cmp -s - $(BUILD)/flags ||
 $(BUILD)/obj/reference/%.o: EXTRA = $(REFFLAGS)
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(if $(Q),@echo "  CC   $<")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
+	$(if $(AT),@echo "  CC   $<")
+	$(AT)$(CC) $(CPPFLAGS) $(CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
 
 $(BUILD)/libak.a: $(LIBOBJ)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(AT)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/bin/%: $(BUILD)/obj/tools/%.o $(BUILD)/libak.a
 	@mkdir -p $(@D)
-	$(if $(Q),@echo "  LD   $@")
-	$(Q)$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libak.a $(LDLIBS)
+	$(if $(AT),@echo "  LD   $@")
+	$(AT)$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libak.a $(LDLIBS)
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libak.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libak.a $(LDLIBS)
+	$(AT)$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libak.a $(LDLIBS)
 
 $(BUILD)/lib/vendor/%.so: kernels/vendor/%.c kernels/ak_kernel.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(if $(Q),@echo "  KC   $<")
-	$(Q)$(CC) $(KFLAGS) $(WARN) $(shell pkg-config --cflags openblas) -o $@ $< $(shell pkg-config --libs openblas) -lm
+	$(if $(AT),@echo "  KC   $<")
+	$(AT)$(CC) $(KFLAGS) $(WARN) $(shell pkg-config --cflags openblas) -o $@ $< $(shell pkg-config --libs openblas) -lm
 
 $(BUILD)/lib/c/%.so: kernels/c/%.c kernels/ak_kernel.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(if $(Q),@echo "  KC   $<")
-	$(Q)$(CC) $(KFLAGS) $(WARN) -o $@ $< -lm
+	$(if $(AT),@echo "  KC   $<")
+	$(AT)$(CC) $(KFLAGS) $(WARN) -o $@ $< -lm
 
 # Which library serves which kernel type or op, from the first comment of each source.
 $(BUILD)/lib/vendor/INDEX: $(wildcard kernels/vendor/*.c)
 	@mkdir -p $(@D)
-	$(Q)awk '/^\/\* ak: types/ {f = FILENAME; sub(".*/", "", f); sub("\\.c$$", ".so", f); for (i = 4; i < NF; i++) print $$i, f; nextfile}' $^ > $@
+	$(AT)awk '/^\/\* ak: types/ {f = FILENAME; sub(".*/", "", f); sub("\\.c$$", ".so", f); for (i = 4; i < NF; i++) print $$i, f; nextfile}' $^ > $@
+
+# The command line of kernels and the compiler behind it: a trial's facts depend on both.
+$(BUILD)/kernel.env: $(BUILD)/flags kernels/ak_kernel.h
+	$(AT){ echo "flags $(KFLAGS)"; $(CC) --version | sed -n '1s/^/compiler /p'; \
+	  $(CC) $(KFLAGS) -Q --help=target 2>/dev/null | awk '/^  -march=/ {print "march", $$2}'; \
+	  echo "ak_kernel.h $$(cksum < kernels/ak_kernel.h)"; } > $@.new && mv $@.new $@
 
 clean:
 	rm -rf $(BUILD)
+
+include stages/run.mk
 
 -include $(LIBOBJ:.o=.d) $(patsubst $(BUILD)/bin/%,$(BUILD)/obj/tools/%.d,$(TOOLS)) $(patsubst $(BUILD)/tests/%,$(BUILD)/obj/tests/unit/%.d,$(UNIT))

@@ -4,6 +4,8 @@
  *     ak-rank next RUN                      the spec that the next experiments should go to, and why
  *     ak-rank record [--results FILE] RUN   keep or revert, and the log
  *     ak-rank status RUN                    how far the search has come
+ *     ak-rank find --spec PART RUN          the whole name of a spec
+ *     ak-rank verdict --spec PART RUN       what became of its last trial
  *
  *     ak-import gpt2-mini | ak-profile - | ak-rank plan - | head
  */
@@ -18,7 +20,7 @@
 #include "plan.h"
 #include "run.h"
 
-static const char *out_path = "-", *rank_path, *decide_path, *strategy_path, *results_path, *verdict_of;
+static const char *out_path = "-", *rank_path, *decide_path, *strategy_path, *results_path, *spec_name;
 static int64_t top = 4;
 static double budget_s = 60;
 static bool as_json;
@@ -28,7 +30,7 @@ static const struct ak_option options[] = {
     {'t', "top", "N", "next: only the first N specs of the plan", AK_OPT_INT, &top},
     {'b', "budget", "SECONDS", "next: seconds of search in all", AK_OPT_NUM, &budget_s},
     {0, "results", "FILE", "record: the log (default: RUN/results.tsv)", AK_OPT_STR, &results_path},
-    {0, "verdict", "SPEC", "record: say what became of the last trial of SPEC", AK_OPT_STR, &verdict_of},
+    {'s', "spec", "NAME", "find, verdict: a spec's name, or a part that no other has", AK_OPT_STR, &spec_name},
     {0, "rank", "FILE", "the rule that ranks", AK_OPT_STR, &rank_path},
     {0, "decide", "FILE", "the rule that keeps or reverts", AK_OPT_STR, &decide_path},
     {0, "strategy", "FILE", "the strategy that budgets are counted against", AK_OPT_STR, &strategy_path},
@@ -82,7 +84,6 @@ static int next(const char *dir) {
         printf("%s\t%s\n", spec, why);
     else if (!ak_option_quiet)
         ak_warn("the search is over: %s", why);
-    if (fflush(stdout)) ak_die_errno(AK_EXIT_IO, "cannot write standard output");
     int status = spec ? AK_EXIT_YES : AK_EXIT_NO;
     cJSON_Delete(made);
     cJSON_Delete(state);
@@ -98,21 +99,38 @@ static void print_interval(const char *name, const cJSON *v) {
     printf("%s: %.3f [%.3f, %.3f]\n", name, speedup, low, high);
 }
 
-/* The last trial of a spec in lines that grep finds. */
-static int print_verdict(struct ak_run *r, const char *name) {
-    struct ak_run_spec *s = ak_run_find(r, name, &err);
+static struct ak_run_spec *wanted(struct ak_run *r, const char *dir) {
+    if (!spec_name) ak_usage_error("--spec is wanted");
+    open_run(r, dir);
+    struct ak_run_spec *s = ak_run_find(r, spec_name, &err);
     if (!s) ak_die_err(&err);
+    return s;
+}
+
+static int find(const char *dir) {
+    struct ak_run r;
+    puts(wanted(&r, dir)->name);
+    ak_run_release(&r);
+    return AK_EXIT_YES;
+}
+
+/* The last trial of a spec in lines that grep finds. */
+static int verdict(const char *dir) {
+    struct ak_run r;
+    struct ak_run_spec *s = wanted(&r, dir);
     if (!s->trials.n) ak_die(AK_EXIT_INPUT, "'%s' has no trials", s->name);
     const struct ak_trial *t = &s->trials.trials[s->trials.n - 1];
-    const char *verdict = "?";
+    const char *seen = "?";
     double us;
-    if (!t->facts || ak_json_str(t->facts, "verdict", &verdict, &err)) ak_die(AK_EXIT_INPUT, "the last trial of '%s' is not judged yet", s->name);
-    printf("spec: %s\nverdict: %s\nwhy: %s\ncorrectness: %s\n", s->name, t->decision, t->why, strcmp(verdict, "pass") ? verdict : "PASS");
+    if (!t->facts || ak_json_str(t->facts, "verdict", &seen, &err)) ak_die(AK_EXIT_INPUT, "the last trial of '%s' is not judged yet", s->name);
+    printf("spec: %s\nverdict: %s\nwhy: %s\ncorrectness: %s\n", s->name, t->decision, t->why, strcmp(seen, "pass") ? seen : "PASS");
     if (ak_json_num(t->facts, "latency_us", &us, &err) == 0) printf("latency_us: %.2f\n", us);
     print_interval("speedup_vs_incumbent", ak_json_get(t->facts, "vs_incumbent"));
     print_interval("speedup_vs_opponent", ak_json_get(t->facts, "vs_opponent"));
     printf("source: %s/trials/%s/kernel.c\n", s->trials.dir, t->hash);
-    return strcmp(t->decision, "keep") == 0 || strcmp(t->decision, "start") == 0 ? AK_EXIT_YES : AK_EXIT_NO;
+    bool kept = strcmp(t->decision, "keep") == 0 || strcmp(t->decision, "start") == 0;
+    ak_run_release(&r);
+    return kept ? AK_EXIT_YES : AK_EXIT_NO;
 }
 
 /* Prints "build SPEC-FOLDER HASH" for an incumbent whose library has to be built again. */
@@ -127,18 +145,15 @@ static int record(const char *dir) {
         if (rc < 0) ak_die_err(&err);
         if (rc > 0) printf("build\t%s\t%s\n", r.specs[i].trials.dir, r.specs[i].trials.trials[r.specs[i].trials.incumbent].hash);
     }
-    int status = verdict_of ? print_verdict(&r, verdict_of) : AK_EXIT_YES;
-    if (fflush(stdout)) ak_die_errno(AK_EXIT_IO, "cannot write standard output");
     free(path);
     ak_run_release(&r);
-    return status;
+    return AK_EXIT_YES;
 }
 
 static int status(const char *dir) {
     struct ak_run r;
     open_run(&r, dir);
     ak_run_status(&r, stdout);
-    if (fflush(stdout)) ak_die_errno(AK_EXIT_IO, "cannot write standard output");
     ak_run_release(&r);
     return AK_EXIT_YES;
 }
@@ -148,20 +163,23 @@ int main(int argc, char **argv) {
         const char *name;
         int (*run)(const char *operand);
         bool needs_operand;
-    } verbs[] = {{"plan", plan, false}, {"next", next, true}, {"record", record, true}, {"status", status, true}};
+    } verbs[] = {{"plan", plan, false}, {"next", next, true}, {"record", record, true}, {"status", status, true},
+               {"find", find, true},   {"verdict", verdict, true}};
     rank_path = ak_path_join(ak_home(), "rules/rank.lua");
     decide_path = ak_path_join(ak_home(), "rules/decide.lua");
     strategy_path = ak_path_join(ak_home(), "rules/strategy.lua");
-    int first = ak_options(argc, argv, "plan [PROFILE] | next RUN | record RUN | status RUN",
+    int first = ak_options(argc, argv, "plan [PROFILE] | next RUN | record RUN | status RUN | find RUN | verdict RUN",
                            "Says what is worth doing, what was kept, and how far the search has come.", options);
-    if (first == argc) ak_usage_error("a verb is wanted: plan, next, record or status");
+    if (first == argc) ak_usage_error("a verb is wanted: plan, next, record, status, find or verdict");
     /* options may follow the verb */
     const char *verb = argv[first];
     int rest = first + ak_options(argc - first, argv + first, "", "", options);
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         if (strcmp(verbs[i].name, verb)) continue;
         if (argc - rest > 1 || (verbs[i].needs_operand && rest == argc)) ak_usage_error("%s wants one %s", verb, i ? "run's folder" : "profile");
-        return verbs[i].run(rest < argc ? argv[rest] : "-");
+        int rc = verbs[i].run(rest < argc ? argv[rest] : "-");
+        if (fflush(stdout) || ferror(stdout)) ak_die_errno(AK_EXIT_IO, "cannot write standard output");
+        return rc;
     }
-    ak_usage_error("there is no verb '%s'; there are plan, next, record and status", verb);
+    ak_usage_error("there is no verb '%s'; there are plan, next, record, status, find and verdict", verb);
 }
