@@ -143,7 +143,7 @@ static struct ak_group muladd(struct ak_graph *g, struct ak_group_arg *args, int
     static char *const names[] = {"x", "y", "z", "out"};
     static const int ids[] = {0, 1, 2, 4};
     for (int i = 0; i < 4; i++)
-        args[i] = (struct ak_group_arg){names[i], i < 3 ? AK_ROLE_INPUT : AK_ROLE_OUTPUT, group_values[ids[i]], g->values[group_values[ids[i]]].t};
+        args[i] = (struct ak_group_arg){.name = names[i], .role = i < 3 ? AK_ROLE_INPUT : AK_ROLE_OUTPUT, .value = group_values[ids[i]], .t = g->values[group_values[ids[i]]].t};
     nodes[0] = 1, nodes[1] = 0;
     return (struct ak_group){.type = "muladd", .spec = "muladd-3x5", .nodes = nodes, .nnodes = 2, .args = args, .nargs = 4, .kernel = kernel};
 }

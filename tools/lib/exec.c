@@ -108,10 +108,7 @@ static void copy_input(struct ak_exec *x, size_t i, const struct ak_tensor *from
     size_t bytes = (size_t)ak_extent(plan) * ak_dtype_size(plan->dtype);
     if (!x->input_copy[i]) x->input_copy[i] = memset(aligned(bytes), 0, bytes);
     to.data = x->input_copy[i];
-    int64_t n = ak_numel(plan);
-    size_t size = ak_dtype_size(plan->dtype);
-    for (int64_t k = 0; k < n; k++)
-        memcpy((char *)to.data + (size_t)ak_index(&to, k) * size, (char *)from->data + (size_t)ak_index(from, k) * size, size);
+    ak_tensor_assign(&to, from);
 }
 
 int ak_exec_begin(struct ak_exec *x, const struct ak_tensor *inputs, struct ak_err *err) {
@@ -175,13 +172,25 @@ static int prepare(struct ak_exec *x, size_t step, struct ak_err *err) {
     return rc == AK_OK ? 0 : kernel_failed(x, s, "ak_prepare", rc, err);
 }
 
+static void copy_argument(struct ak_exec *x, const struct ak_step *s, const struct ak_step_copy *c) {
+    struct ak_tensor from = x->g->values[c->value].t, to = from;
+    ak_tensor_pack(&to);
+    from.data = x->base[s->roots[c->arg]];
+    to.data = s->dl[c->arg].data;
+    ak_tensor_assign(&to, &from);
+}
+
 static int run_kernel(struct ak_exec *x, size_t step, double *us, struct ak_err *err) {
     struct ak_step *s = &x->steps[step];
     for (uint32_t i = 0; i < s->call.nargs; i++)
         if (s->roots[i] >= 0) s->dl[i].data = x->base[s->roots[i]];
+    for (size_t i = 0; i < s->ncopies; i++)
+        s->dl[s->copies[i].arg].data = x->memory + x->buffers[s->copies[i].buffer].offset;
     s->call.scratch = x->scratch;
     if (prepare(x, step, err)) return -1;
     double from = now_us();
+    for (size_t i = 0; i < s->ncopies; i++)
+        copy_argument(x, s, &s->copies[i]);
     int rc = s->kernel->launch(&s->call);
     *us = now_us() - from;
     return rc == AK_OK ? 0 : kernel_failed(x, s, "ak_launch", rc, err);

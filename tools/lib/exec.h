@@ -75,6 +75,9 @@ int ak_exec_step(struct ak_exec *x, size_t step, double *us, struct ak_err *err)
 /* The tensor of a value as it now is; data is NULL where it is not live. */
 struct ak_tensor ak_exec_value(const struct ak_exec *x, int value);
 
+/* Copies elements between tensors of one shape and dtype, any strides; uses all cores. */
+void ak_tensor_assign(const struct ak_tensor *to, const struct ak_tensor *from);
+
 /* Bytes at the peak: activations with scratch, packed weights. */
 void ak_exec_memory(const struct ak_exec *x, size_t *activations, size_t *packed);
 

@@ -159,6 +159,8 @@ static void make_call(struct ak_exec *x, struct ak_step *s, const struct ak_grou
     s->dl = ak_arena_alloc(&x->arena, (gr->nargs + 1) * sizeof *s->dl);
     s->t = ak_arena_alloc(&x->arena, (gr->nargs + 1) * sizeof *s->t);
     s->roots = ak_arena_alloc(&x->arena, (gr->nargs + 1) * sizeof *s->roots);
+    s->copies = ak_arena_alloc(&x->arena, (gr->nargs + 1) * sizeof *s->copies);
+    s->ncopies = 0;
     for (size_t i = 0; i < gr->nargs; i++) {
         const struct ak_group_arg *a = &gr->args[i];
         s->roots[i] = a->role == AK_ROLE_ABSENT ? -1 : x->root[a->value];
@@ -169,6 +171,7 @@ static void make_call(struct ak_exec *x, struct ak_step *s, const struct ak_grou
         s->dl[i] = ak_dltensor(&s->t[i]);
         s->args[i].tensor = &s->dl[i];
         bool out = a->role == AK_ROLE_OUTPUT;
+        if (a->copy) s->copies[s->ncopies++] = (struct ak_step_copy){i, a->value, -1};
         add_storage(out ? &s->writes : &s->reads, out ? &s->nwrites : &s->nreads, x, s->roots[i]);
     }
     s->call = (struct ak_call){.abi = AK_KERNEL_ABI,
@@ -204,6 +207,13 @@ static void note_lack(struct ak_exec *x, const struct ak_node *node, const char 
     ak_warn("no vendor kernel for %s (node '%s'%s%s): the reference does it", node->op->name, node->name, *why ? ": " : "", why);
 }
 
+/* A buffer for the newest step alone. */
+static int passing_buffer(struct ak_exec *x, size_t bytes) {
+    AK_GROW(x->buffers, x->nbuffers, x->cap_buffers);
+    x->buffers[x->nbuffers] = (struct ak_buffer){.value = -1, .bytes = bytes, .first = x->nsteps - 1, .last = x->nsteps - 1};
+    return (int)x->nbuffers++;
+}
+
 /* The outputs nobody named need memory for the step all the same. */
 static int unnamed_outputs(struct ak_exec *x, struct ak_step *s, struct ak_err *err) {
     struct ak_opcall call;
@@ -213,12 +223,7 @@ static int unnamed_outputs(struct ak_exec *x, struct ak_step *s, struct ak_err *
     for (size_t i = 0; i < call.nout && !rc; i++) {
         s->unnamed[i] = -1;
         if ((i < node->nouts && node->outs[i] >= 0) || call.alias[i]) continue;
-        AK_GROW(x->buffers, x->nbuffers, x->cap_buffers);
-        s->unnamed[i] = (int)x->nbuffers;
-        x->buffers[x->nbuffers++] = (struct ak_buffer){.value = -1,
-                                                       .bytes = (size_t)ak_extent(&call.out[i]) * ak_dtype_size(call.out[i].dtype),
-                                                       .first = x->nsteps - 1,
-                                                       .last = x->nsteps - 1};
+        s->unnamed[i] = passing_buffer(x, (size_t)ak_extent(&call.out[i]) * ak_dtype_size(call.out[i].dtype));
     }
     ak_arena_release(&x->scratch_arena);
     return rc;
@@ -242,6 +247,13 @@ static int reference_step(struct ak_exec *x, struct ak_step *s, struct ak_err *e
     return unnamed_outputs(x, s, err);
 }
 
+static void place_copies(struct ak_exec *x, struct ak_step *s) {
+    for (size_t i = 0; i < s->ncopies; i++) {
+        const struct ak_tensor *t = &x->g->values[s->copies[i].value].t;
+        s->copies[i].buffer = passing_buffer(x, (size_t)ak_numel(t) * ak_dtype_size(t->dtype));
+    }
+}
+
 static int node_step(struct ak_exec *x, int group, int n, size_t unit, struct ak_err *err) {
     const struct ak_node *node = &x->g->nodes[n];
     if (!has_work(x->g, node)) return 0;
@@ -249,7 +261,7 @@ static int node_step(struct ak_exec *x, int group, int n, size_t unit, struct ak
     struct ak_err why = {0};
     if (x->opt.backend == AK_BACKEND_VENDOR) {
         int (*const lower[])(const struct ak_graph *, int, struct ak_group *, struct ak_arena *, struct ak_err *) = {ak_lower_aten,
-                                                                                                                      ak_lower};
+                                                                                                                      ak_lower_copying};
         for (size_t i = 0; i < 2; i++) {
             struct ak_group gr;
             if (lower[i](x->g, n, &gr, &x->arena, &why)) continue;
@@ -257,6 +269,7 @@ static int node_step(struct ak_exec *x, int group, int n, size_t unit, struct ak
             s->nreads = s->nwrites = 0;
             make_call(x, s, &gr);
             int rc = try_vendor(x, s, gr.type, err);
+            if (rc == 0) place_copies(x, s);
             if (rc <= 0) return rc;
         }
         note_lack(x, node, why.msg);

@@ -18,6 +18,11 @@ struct ak_step {
     DLTensor *dl;
     struct ak_tensor *t;
     int *roots; /* per argument: the value whose storage it lies in, or -1 */
+    struct ak_step_copy {
+        size_t arg;
+        int value, buffer;
+    } *copies; /* arguments that want a row-major copy */
+    size_t ncopies;
     void *packed;
     bool keeps_packed;
     /* the storages it reads and writes, each once: values, all of them roots */

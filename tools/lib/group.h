@@ -18,6 +18,7 @@ struct ak_group_arg {
     enum ak_role role;
     int value;          /* graph value id; -1 if absent */
     struct ak_tensor t; /* shape, stride, offset over that value's storage */
+    bool copy;          /* t is over a row-major copy of the value instead, made before each call (lower.h) */
 };
 struct ak_group {
     char *type; /* kernel type, or an ATen op for a single node */

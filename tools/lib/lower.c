@@ -1,5 +1,5 @@
-/* A lowering says which kernel call means the same as one node, by views alone: what cannot be
- * seen as the kernel's shapes without a copy has no lowering. */
+/* A lowering says which kernel call means the same as one node, by views. Where
+ * copies are allowed it is tried until it succeeds: an input that cannot be seen as wanted is taken as a row-major copy the next time. */
 #include "lower.h"
 
 #include <math.h>
@@ -14,6 +14,9 @@ struct lower {
     struct ak_group *out;
     struct ak_arena *arena;
     struct ak_err *err;
+    int copied[3];
+    size_t ncopied;
+    bool may_copy, again; /* another input is to be copied */
 };
 
 #define NO(l, ...) (ak_fail((l)->err, AK_EXIT_INPUT, __VA_ARGS__), 1)
@@ -32,6 +35,12 @@ static enum ak_role role_of(const struct ak_graph *g, int value) {
     return k == AK_VALUE_FILE || k == AK_VALUE_RANDOM || k == AK_VALUE_INLINE ? AK_ROLE_CONSTANT : AK_ROLE_INPUT;
 }
 
+static bool is_copied(const struct lower *l, int value) {
+    for (size_t i = 0; i < l->ncopied; i++)
+        if (l->copied[i] == value) return true;
+    return false;
+}
+
 static void push(struct lower *l, const char *name, enum ak_role role, int value, const struct ak_tensor *t) {
     struct ak_group_arg *a = &l->out->args[l->out->nargs++];
     *a = (struct ak_group_arg){.name = ak_arena_strdup(l->arena, name), .role = value < 0 ? AK_ROLE_ABSENT : role, .value = value};
@@ -39,7 +48,9 @@ static void push(struct lower *l, const char *name, enum ak_role role, int value
 }
 
 static void push_in(struct lower *l, const char *name, int value, const struct ak_tensor *t) {
-    push(l, name, value < 0 ? AK_ROLE_ABSENT : role_of(l->g, value), value, t);
+    bool copy = is_copied(l, value);
+    push(l, name, value < 0 ? AK_ROLE_ABSENT : copy ? AK_ROLE_INPUT : role_of(l->g, value), value, t);
+    l->out->args[l->out->nargs - 1].copy = copy;
 }
 
 static struct ak_attr *attr(struct lower *l, const char *name, int type) {
@@ -67,7 +78,13 @@ static int value_of(const struct lower *l, const char *name) {
     return a && a->kind == AK_GARG_VALUE && l->g->values[a->ids[0]].kind != AK_VALUE_INT ? a->ids[0] : -1;
 }
 
-static const struct ak_tensor *tensor_of(const struct lower *l, int value) { return value < 0 ? NULL : &l->g->values[value].t; }
+static const struct ak_tensor *tensor_of(const struct lower *l, int value) {
+    if (value < 0 || !is_copied(l, value)) return value < 0 ? NULL : &l->g->values[value].t;
+    struct ak_tensor *t = ak_arena_alloc(l->arena, sizeof *t);
+    *t = l->g->values[value].t;
+    ak_tensor_pack(t);
+    return t;
+}
 
 static double number(const struct lower *l, const char *name, double otherwise) {
     const struct ak_garg *a = garg(l, name);
@@ -93,13 +110,18 @@ static int64_t *ints_of(const struct lower *l, const char *name, size_t *n) {
     return v;
 }
 
+
 static int output(const struct lower *l) { return l->node->nouts ? l->node->outs[0] : -1; }
 
 /* ---- views ---- */
 
-static int see(struct lower *l, const struct ak_tensor *t, int ndim, const int64_t *shape, struct ak_tensor *view) {
+static int see(struct lower *l, int value, const struct ak_tensor *t, int ndim, const int64_t *shape, struct ak_tensor *view) {
     char buf[160];
     if (ak_tensor_view(t, ndim, shape, view)) return 0;
+    if (l->may_copy && value != output(l) && !is_copied(l, value) && l->ncopied < sizeof l->copied / sizeof *l->copied) {
+        l->copied[l->ncopied++] = value;
+        l->again = true;
+    }
     return NO(l, "%s with its strides cannot be seen with %d dims", ak_tensor_describe(t, buf), ndim);
 }
 
@@ -111,9 +133,10 @@ static int64_t product(const int64_t *v, int from, int to) {
 }
 
 /* [*, C...] as [R, C] where the last `inner` dims are C. */
-static int rows(struct lower *l, const struct ak_tensor *t, int inner, struct ak_tensor *view) {
+static int rows(struct lower *l, int value, int inner, struct ak_tensor *view) {
+    const struct ak_tensor *t = tensor_of(l, value);
     int cut = t->ndim - inner;
-    return see(l, t, 2, (int64_t[]){product(t->shape, 0, cut), product(t->shape, cut, t->ndim)}, view);
+    return see(l, value, t, 2, (int64_t[]){product(t->shape, 0, cut), product(t->shape, cut, t->ndim)}, view);
 }
 
 /* Dims of size 1 put before the others, up to ndim. */
@@ -144,7 +167,7 @@ static int push_matmul(struct lower *l, const struct operands *m, const struct a
     if (t) {
         int64_t n = out->shape[2];
         if (ak_numel(t) != n || t->shape[t->ndim - 1] != n) return NO(l, "the bias is not one row");
-        if (see(l, t, 1, &n, &bias)) return 1;
+        if (see(l, m->vbias, t, 1, &n, &bias)) return 1;
     }
     push_in(l, "a", m->va, a);
     push_in(l, "b", m->vb, b);
@@ -158,19 +181,19 @@ static int flat_matmul(struct lower *l, const struct operands *m) {
     const struct ak_tensor *a = &m->a;
     int64_t rows_a = product(a->shape, 0, a->ndim - 1), k = a->shape[a->ndim - 1], n = m->b.shape[1];
     struct ak_tensor va, vo, vb = widen(&m->b, 3);
-    if (see(l, a, 3, (int64_t[]){1, rows_a, k}, &va) || see(l, &m->out, 3, (int64_t[]){1, rows_a, n}, &vo)) return 1;
+    if (see(l, m->va, a, 3, (int64_t[]){1, rows_a, k}, &va) || see(l, m->vout, &m->out, 3, (int64_t[]){1, rows_a, n}, &vo)) return 1;
     return push_matmul(l, m, &va, &vb, &vo);
 }
 
 /* t with its leading dims broadcast to `batch` (all but the last two dims), those seen as one. */
-static int batched(struct lower *l, const struct ak_tensor *t, int nbatch, const int64_t *batch, struct ak_tensor *view) {
+static int batched(struct lower *l, int value, const struct ak_tensor *t, int nbatch, const int64_t *batch, struct ak_tensor *view) {
     struct ak_tensor wide = widen(t, nbatch + 2);
     for (int i = 0; i < nbatch; i++)
         if (wide.shape[i] != batch[i]) {
             wide.shape[i] = batch[i];
             wide.stride[i] = 0;
         }
-    return see(l, &wide, 3, (int64_t[]){product(batch, 0, nbatch), wide.shape[nbatch], wide.shape[nbatch + 1]}, view);
+    return see(l, value, &wide, 3, (int64_t[]){product(batch, 0, nbatch), wide.shape[nbatch], wide.shape[nbatch + 1]}, view);
 }
 
 static int batch_matmul(struct lower *l, const struct operands *m) {
@@ -180,7 +203,7 @@ static int batch_matmul(struct lower *l, const struct operands *m) {
     for (int i = 0; i < nbatch; i++)
         batch[i] = a.shape[i] == 1 ? b.shape[i] : a.shape[i];
     int64_t out[3] = {product(batch, 0, nbatch), a.shape[nbatch], b.shape[nbatch + 1]};
-    if (batched(l, &a, nbatch, batch, &va) || batched(l, &b, nbatch, batch, &vb) || see(l, &m->out, 3, out, &vo)) return 1;
+    if (batched(l, m->va, &a, nbatch, batch, &va) || batched(l, m->vb, &b, nbatch, batch, &vb) || see(l, m->vout, &m->out, 3, out, &vo)) return 1;
     return push_matmul(l, m, &va, &vb, &vo);
 }
 
@@ -223,7 +246,7 @@ static int lower_addmm(struct lower *l) {
 
 static int push_rows(struct lower *l, const char *name, int value, int inner, bool is_out) {
     struct ak_tensor v = {0};
-    if (value >= 0 && rows(l, tensor_of(l, value), inner, &v)) return 1;
+    if (value >= 0 && rows(l, value, inner, &v)) return 1;
     if (is_out)
         push(l, name, AK_ROLE_OUTPUT, value, &v);
     else
@@ -243,7 +266,7 @@ static int lower_softmax(struct lower *l) {
 /* A weight or bias of the normalised dims as one row. */
 static int push_row(struct lower *l, const char *name, int value) {
     struct ak_tensor v = {0};
-    if (value >= 0 && see(l, tensor_of(l, value), 1, (int64_t[]){ak_numel(tensor_of(l, value))}, &v)) return 1;
+    if (value >= 0 && see(l, value, tensor_of(l, value), 1, (int64_t[]){ak_numel(tensor_of(l, value))}, &v)) return 1;
     push_in(l, name, value, &v);
     return 0;
 }
@@ -345,7 +368,7 @@ static int lower_reduce(struct lower *l) {
     if (t->ndim < 1 || reduced(l, t->ndim, &from, &to)) return 1;
     int64_t o = product(t->shape, 0, from), c = product(t->shape, from, to), i = product(t->shape, to, t->ndim);
     struct ak_tensor vx, vo;
-    if (see(l, t, 3, (int64_t[]){o, c, i}, &vx) || see(l, tensor_of(l, out), 2, (int64_t[]){o, i}, &vo)) return 1;
+    if (see(l, x, t, 3, (int64_t[]){o, c, i}, &vx) || see(l, out, tensor_of(l, out), 2, (int64_t[]){o, i}, &vo)) return 1;
     for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
         if (strncmp(l->node->op->name + 5, ops[k], strlen(ops[k])) == 0) attr_enum(l, "op", ops[k]);
     push_in(l, "x", x, &vx);
@@ -396,15 +419,27 @@ static int check_dtypes(struct lower *l) {
     return 0;
 }
 
-int ak_lower(const struct ak_graph *g, int n, struct ak_group *out, struct ak_arena *a, struct ak_err *err) {
-    struct lower l = {.g = g, .node = &g->nodes[n], .out = out, .arena = a, .err = err};
+static int lower(const struct ak_graph *g, int n, bool may_copy, struct ak_group *out, struct ak_arena *a, struct ak_err *err) {
+    struct lower l = {.g = g, .node = &g->nodes[n], .out = out, .arena = a, .err = err, .may_copy = may_copy};
     for (size_t i = 0; i < sizeof lowerings / sizeof *lowerings; i++) {
         if (strcmp(lowerings[i].op, l.node->op->name) != 0) continue;
-        begin(&l, lowerings[i].type, n);
         if (output(&l) < 0) return NO(&l, "nobody reads it");
-        return lowerings[i].lower(&l) || check_dtypes(&l);
+        do {
+            begin(&l, lowerings[i].type, n);
+            l.again = false;
+            if (lowerings[i].lower(&l) == 0) return check_dtypes(&l);
+        } while (l.again);
+        return 1;
     }
     return NO(&l, "'%s' is no kernel type by itself", l.node->op->name);
+}
+
+int ak_lower(const struct ak_graph *g, int n, struct ak_group *out, struct ak_arena *a, struct ak_err *err) {
+    return lower(g, n, false, out, a, err);
+}
+
+int ak_lower_copying(const struct ak_graph *g, int n, struct ak_group *out, struct ak_arena *a, struct ak_err *err) {
+    return lower(g, n, true, out, a, err);
 }
 
 /* ---- the ATen op itself ---- */

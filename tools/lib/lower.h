@@ -8,6 +8,8 @@
  * (strings and arrays in a), or 1 where there is none: err->msg says why, if the type is right and
  * the shapes, strides or arguments are not. */
 int ak_lower(const struct ak_graph *g, int n, struct ak_group *out, struct ak_arena *a, struct ak_err *err);
+/* The same, but an input whose strides no view can make the kernel's has `copy` set. */
+int ak_lower_copying(const struct ak_graph *g, int n, struct ak_group *out, struct ak_arena *a, struct ak_err *err);
 
 /* Node n as a call of a kernel for the ATen op itself: the tensor arguments in schema order (an
  * absent one, or one given as a number, is ABSENT; a list in place), then the outputs; all else as

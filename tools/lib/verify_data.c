@@ -44,15 +44,8 @@ struct ak_diff ak_diff_of(const struct ak_tensor *got, const struct ak_tensor *w
 
 struct ak_tensor ak_tensor_copy(const struct ak_tensor *t) {
     struct ak_tensor c = ak_tensor_new(t->dtype, t->ndim, t->shape);
-    int64_t n = ak_numel(t);
-    size_t size = ak_dtype_size(t->dtype);
-    c.data = ak_malloc((size_t)n * size + 64);
-    if (ak_is_contiguous(t)) {
-        if (n) memcpy(c.data, (char *)t->data + (size_t)t->offset * size, (size_t)n * size);
-        return c;
-    }
-    for (int64_t k = 0; k < n; k++)
-        memcpy((char *)c.data + (size_t)k * size, (char *)t->data + (size_t)ak_index(t, k) * size, size);
+    c.data = ak_malloc((size_t)ak_numel(t) * ak_dtype_size(t->dtype) + 64);
+    ak_tensor_assign(&c, t);
     return c;
 }
 
