@@ -254,14 +254,15 @@ static void place_copies(struct ak_exec *x, struct ak_step *s) {
     }
 }
 
+typedef int lower_fn(const struct ak_graph *, int, struct ak_group *, struct ak_arena *, struct ak_err *);
+
 static int node_step(struct ak_exec *x, int group, int n, size_t unit, struct ak_err *err) {
     const struct ak_node *node = &x->g->nodes[n];
     if (!has_work(x->g, node)) return 0;
     struct ak_step *s = new_step(x, node->op->name, "vendor", group, n, unit);
     struct ak_err why = {0};
     if (x->opt.backend == AK_BACKEND_VENDOR) {
-        int (*const lower[])(const struct ak_graph *, int, struct ak_group *, struct ak_arena *, struct ak_err *) = {ak_lower_aten,
-                                                                                                                      ak_lower_copying};
+        static lower_fn *const lower[] = {ak_lower_aten, ak_lower_copying};
         for (size_t i = 0; i < 2; i++) {
             struct ak_group gr;
             if (lower[i](x->g, n, &gr, &x->arena, &why)) continue;
