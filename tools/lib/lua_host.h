@@ -6,8 +6,8 @@
 
 #include "rules.h"
 
-/* push_first is called with `first` as a light userdata and returns the one value to pass. */
-cJSON *ak_rules_call_with(struct ak_rules *r, const char *name, lua_CFunction push_first, void *first, const cJSON *arg,
-                          struct ak_err *err);
+/* Calls function `name` with what push_first pushes (it gets `first` as a light userdata and
+ * returns one value) and arg. What the function returns is dropped. 0 or -1. */
+int ak_rules_run(struct ak_rules *r, const char *name, lua_CFunction push_first, void *first, const cJSON *arg, struct ak_err *err);
 
 #endif

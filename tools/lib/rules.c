@@ -363,7 +363,7 @@ static int call(lua_State *L) {
     }
     push(L, c->arg);
     lua_call(L, nargs, 1);
-    c->result = pull(L, lua_gettop(L), 0, "the value");
+    c->result = c->push_first ? cJSON_CreateNull() : pull(L, lua_gettop(L), 0, "the value");
     return 0;
 }
 
@@ -377,8 +377,10 @@ cJSON *ak_rules_call(struct ak_rules *r, const char *name, const cJSON *arg, str
     return protected_call(r, &(struct call){.name = name, .arg = arg}, err);
 }
 
-cJSON *ak_rules_call_with(struct ak_rules *r, const char *name, lua_CFunction push_first, void *first, const cJSON *arg, struct ak_err *err) {
-    return protected_call(r, &(struct call){.name = name, .arg = arg, .push_first = push_first, .first = first}, err);
+int ak_rules_run(struct ak_rules *r, const char *name, lua_CFunction push_first, void *first, const cJSON *arg, struct ak_err *err) {
+    cJSON *none = protected_call(r, &(struct call){.name = name, .arg = arg, .push_first = push_first, .first = first}, err);
+    cJSON_Delete(none);
+    return none ? 0 : -1;
 }
 
 static int field(lua_State *L) {
