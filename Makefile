@@ -29,7 +29,7 @@ make ceilings           measure what this machine can do at most
 make test               all tests that need no GPU        make clean   remove what was built
 make deps ...           install what is missing (Debian and Ubuntu, as root), then make the rest
 
-MODEL    a model in models/ ($(sort $(filter-out nn,$(notdir $(basename $(wildcard models/*.lua)))))), or a .pt2 file
+MODEL    a model in models/ ($(sort $(filter-out nn %_body,$(notdir $(basename $(wildcard models/*.lua)))))), or a .pt2 file
 DEVICE   auto or cpu (default auto)
 INPUT    the input's shape, such as 1,128 (default: the model's own)
 DTYPE    f32, f16 or bf16, for models in models/ (default: the model's own)
