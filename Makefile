@@ -44,6 +44,17 @@ endef
 export HELP
 
 # ---- nothing to set below ----
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+# `make deps GOAL...`: install, then make the goals in a make that sees what was installed.
+REST := $(filter-out deps,$(MAKECMDGOALS))
+.PHONY: deps rest $(REST)
+ifneq ($(REST),)
+$(REST): rest ; @:
+endif
+rest: deps
+	+@$(if $(REST),$(MAKE) $(REST))
+deps: ; @stages/deps.sh
+else
 MAKEFLAGS += -rR
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
@@ -126,3 +137,4 @@ clean:
 include stages/run.mk
 
 -include $(LIBOBJ:.o=.d) $(patsubst $(BUILD)/bin/%,$(BUILD)/obj/tools/%.d,$(TOOLS)) $(patsubst $(BUILD)/tests/%,$(BUILD)/obj/tests/unit/%.d,$(UNIT))
+endif
