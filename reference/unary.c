@@ -50,12 +50,10 @@ static int run_unary(struct ak_opcall *c, ak_real_fn *real, ak_whole_fn *whole, 
 
 static int64_t negated(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
 static double sigmoid(double a) { return a >= 0 ? 1 / (1 + exp(-a)) : exp(a) / (1 + exp(a)); }
-static double softplus(double a) { return fmax(a, 0) + log1p(exp(-fabs(a))) + (isnan(a) ? a : 0); }
+static double softplus(double a) { return fmax(a, 0) + log1p(exp(-fabs(a))); }
 static double within(double a, double lo, double hi) { return a < lo ? lo : a > hi ? hi : a; }
-/* 0 stays 0, +-inf and NaN as IEEE has them */
-static double gelu(double a) { return isinf(a) ? (a > 0 ? a : -0.0) : 0.5 * a * erfc(-a * M_SQRT1_2); }
+static double gelu(double a) { return 0.5 * a * erfc(-a * M_SQRT1_2); }
 static double gelu_tanh(double a) {
-    if (isinf(a)) return a > 0 ? a : -0.0;
     return a * sigmoid(2 * 0.79788456080286535588 * (a + 0.044715 * a * a * a)); /* sqrt(2/pi); 1 + tanh u = 2 sigmoid 2u */
 }
 
@@ -90,7 +88,7 @@ FLOATING(silu, a * sigmoid(a))
 FLOATING(mish, a * tanh(softplus(a)))
 FLOATING(log_sigmoid, -softplus(-a))
 FLOATING(softplus, a * p[0] > p[1] ? a : softplus(a * p[0]) / p[0])
-FLOATING(softsign, isinf(a) ? NAN : a / (1 + fabs(a)))
+FLOATING(softsign, a / (1 + fabs(a)))
 FLOATING(tanhshrink, a - tanh(a))
 FLOATING(elu, (a > 0 ? a * p[1] : expm1(a * p[2]) * p[0] * p[1]))
 FLOATING(selu, 1.0507009873554804934193349852946 * (a > 0 ? a : 1.6732632423543772848170429916717 * expm1(a)))
@@ -112,7 +110,7 @@ KEEPING(floor, floor(a), a)
 KEEPING(ceil, ceil(a), a)
 KEEPING(round, nearbyint(a), a)
 KEEPING(trunc, trunc(a), a)
-KEEPING(frac, a - trunc(a), 0)
+KEEPING(frac, a - trunc(a), a - a)
 KEEPING(logical_not, a == 0, a == 0)
 KEEPING(isnan, isnan(a) != 0, ((void)a, 0))
 KEEPING(isinf, isinf(a) != 0, ((void)a, 0))
