@@ -192,7 +192,7 @@ static int place(struct pt2 *p, const struct ak_zip_member *m, int id) {
     v->bytes = (int64_t)m->bytes;
     v->at = (int64_t)m->at;
     v->file = 0;
-    if (!m->deflated) return 0;
+    if (!m->deflated || p->opt->no_data) return 0;
     if (p->spills) return spill(p, m, v);
     char *bytes = ak_zip_read(&p->zip, m, MAX_INLINE, p->err);
     if (!bytes) return -1;

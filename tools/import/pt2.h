@@ -8,6 +8,7 @@ struct ak_pt2_options {
     /* Weights that some other tool has compressed are unpacked into this file, except a few small
      * ones, which become part of the graph. NULL: refuse them. */
     const char *spill;
+    bool no_data;      /* shapes and types are all that is wanted: unpack nothing */
     bool spilled;      /* set: the file has been written */
     char warning[512]; /* set to what the user should know, or left empty */
 };

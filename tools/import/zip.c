@@ -286,7 +286,10 @@ static int inflate_member(const struct ak_zip *z, const struct ak_zip_member *m,
         status = inflate(&zs, Z_NO_FLUSH);
         if (status != Z_OK && status != Z_STREAM_END) break;
         size_t n = PIECE - zs.avail_out;
-        if (s->bytes + n > m->bytes) break; /* more than it may hold */
+        if (s->bytes + n > m->bytes) { /* more than it may hold */
+            status = Z_DATA_ERROR;
+            break;
+        }
         rc = give(s, out, n);
     }
     inflateEnd(&zs);

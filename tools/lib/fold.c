@@ -83,10 +83,21 @@ static bool arg_known(struct fold *f, int id, bool *symbolic) {
     return f->known[id];
 }
 
-/* Sizes first, so that a weight is read only where all else is known. */
+/* Ops that read of their first argument nothing but its shape. */
+static bool wants_shape_only(const struct ak_node *n) {
+    static const char *const names[] = {"aten.new_ones.default",  "aten.new_zeros.default", "aten.new_full.default", "aten.ones_like.default",
+                                        "aten.zeros_like.default", "aten.full_like.default"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (ak_op_is(n, names[i])) return true;
+    return false;
+}
+
+/* What nodes make comes first, so that a weight is read only where all else is known. */
 static bool args_known(struct fold *f, const struct ak_node *n, bool *symbolic) {
+    size_t from = wants_shape_only(n);
+    *symbolic |= from && f->g->nsymbols > 0;
     for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < n->op->nargs; i++)
+        for (size_t i = from; i < n->op->nargs; i++)
             for (size_t k = 0; n->args[i].kind != AK_GARG_CONST && k < n->args[i].n; k++) {
                 int id = n->args[i].ids[k];
                 if (id < 0) continue;
@@ -210,7 +221,7 @@ static void make_inline(struct fold *f, int id) {
     size_t size = ak_dtype_size(t->dtype);
     v->data = ak_arena_alloc(&f->g->arena, (size_t)bytes + 1);
     out.data = v->data;
-    if (out.stride[0] != t->stride[0] || !ak_same_shape(&out, t) || memcmp(out.stride, t->stride, (size_t)t->ndim * sizeof *t->stride)) {
+    if (memcmp(out.stride, t->stride, (size_t)t->ndim * sizeof *t->stride)) {
         for (int64_t i = 0; i < ak_numel(t); i++)
             memcpy((char *)out.data + (size_t)i * size, (char *)t->data + (size_t)ak_index(t, i) * size, size);
     } else if (bytes) {

@@ -92,11 +92,6 @@ static int cannot(struct functional *f, const struct ak_node *write, const struc
                    "out-of-place form in the model", write->name, write->op->name, view->name, view->op->name);
 }
 
-static int64_t const_int(const struct ak_node *n, const char *arg, int64_t otherwise) {
-    const struct ak_val *v = ak_arg_const(n, arg);
-    return v && v->kind == AK_VAL_INT ? v->i : otherwise;
-}
-
 static int inverse_permute(struct functional *f, const struct ak_node *write, const struct ak_node *view, int r) {
     const struct ak_val *dims = ak_arg_const(view, "dims");
     int64_t back[AK_MAX_DIMS];
