@@ -14,7 +14,9 @@ LAUNCH  ?=
 KERNEL  ?=
 NOTE    ?=
 BUILD   ?= build
-CC      ?= cc
+ifneq ($(origin CC),command line)
+CC      := cc
+endif
 SAN     ?=
 V       ?=
 Q       ?=

@@ -1,0 +1,50 @@
+/* ak: types layernorm */
+/* The opponent of LayerNorm: the residual add and the mean, then the variance about it, then the
+ * scaling, while the row is in cache. f32. */
+#include <math.h>
+
+#include "ak_kernel.h"
+
+static int rows_ok(const DLTensor *t, int ndim) {
+    return !t || (ak_is_dtype(t, kDLFloat, 32) \&\& t->ndim == ndim \&\& (t->strides[ndim - 1] == 1 || t->shape[ndim - 1] <= 1));
+}
+
+enum { X, RESIDUAL, WEIGHT, BIAS, OUT, SUM };
+
+int ak_query(const struct ak_call *call, struct ak_needs *needs) {
+    *needs = (struct ak_needs){0, 0};
+    for (uint32_t i = 0; i <= SUM; i++)
+        if (!rows_ok(ak_tensor_arg(call, i), i == WEIGHT || i == BIAS ? 1 : 2)) return AK_UNSUPPORTED;
+    return AK_OK;
+}
+
+int ak_launch(const struct ak_call *call) {
+    const DLTensor *x = ak_tensor_arg(call, X), *res = ak_tensor_arg(call, RESIDUAL), *out = ak_tensor_arg(call, OUT), *sum = ak_tensor_arg(call, SUM);
+    const float *px = ak_data(call, X), *pr = ak_data(call, RESIDUAL), *w = ak_data(call, WEIGHT), *b = ak_data(call, BIAS);
+    float *po = ak_data(call, OUT), *ps = ak_data(call, SUM);
+    int64_t rows = x->shape[0], n = x->shape[1];
+    float eps = (float)ak_attr_real(call, "eps", 1e-5);
+#pragma omp parallel for if (rows * n > 8192)
+    for (int64_t r = 0; r < rows; r++) {
+        const float *xi = px + r * x->strides[0], *ri = res ? pr + r * res->strides[0] : NULL;
+        float *o = po + r * out->strides[0], *s = sum ? ps + r * sum->strides[0] : NULL, total = 0, squares = 0;
+#pragma omp simd reduction(+ : total)
+        for (int64_t i = 0; i < n; i++) {
+            float t = ri ? xi[i] + ri[i] : xi[i];
+            o[i] = t;
+            total += t;
+        }
+        if (s) memcpy(s, o, (size_t)n * sizeof *s);
+        float mean = total / (float)n;
+#pragma omp simd reduction(+ : squares)
+        for (int64_t i = 0; i < n; i++)
+            squares += (o[i] - mean) * (o[i] - mean);
+        float scale = 1 / sqrtf(squares / (float)n + eps);
+        for (int64_t i = 0; i < n; i++) {
+            float t = (o[i] - mean) * scale;
+            if (w) t *= w[i];
+            o[i] = b ? t + b[i] : t;
+        }
+    }
+    return AK_OK;
+}
