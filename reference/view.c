@@ -255,7 +255,7 @@ static int infer_as_strided(struct ak_opcall *c, struct ak_err *err) {
     if (ak_list(c, 1, &v.ndim, v.shape, err) || ak_list(c, 2, &m, v.stride, err)) return -1;
     if (m != v.ndim) return ak_bad(err, "%d sizes but %d strides", v.ndim, m);
     int64_t reach = ak_extent(&v);
-    if (reach < 0) return ak_bad(err, "a size, stride or offset is negative or too large");
+    if (reach < 0 || reach > ak_extent(t)) return ak_bad(err, "it reaches outside its input");
     return ak_out_view(c, 0, &v);
 }
 
