@@ -15,7 +15,7 @@ struct ak_op_rows {
 
 #define AK_OP_FILES(X)                                                                                                 \
     X(unary) X(binary) X(compare) X(select) X(reduce) X(extreme) X(softmax) X(scan) X(norm) X(matmul) X(attention)     \
-    X(view) X(slice) X(join) X(create) X(cast) X(index) X(loss) X(sym) X(inplace)
+    X(conv) X(pool) X(adaptive) X(view) X(slice) X(join) X(create) X(cast) X(index) X(loss) X(sym) X(inplace)
 #define X(name) extern const struct ak_op_rows ak_ops_##name;
 AK_OP_FILES(X)
 #undef X
