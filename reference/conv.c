@@ -7,7 +7,7 @@
 #include "mem.h"
 #include "window.h"
 
-enum { BLOCK = 1 << 21 }; /* doubles of a block of windows */
+enum { BLOCK = 1 << 21, MOST = 1 << 24 }; /* doubles of a block of windows; what a stride, dilation or padding may be */
 
 struct conv {
     struct ak_window w;
@@ -25,11 +25,9 @@ struct form {
 
 int ak_window_out(struct ak_window *w, int64_t more, bool ceil, struct ak_err *err) {
     for (int i = 0; i < w->dims; i++) {
-        if (w->size[i] <= 0 || w->stride[i] <= 0 || w->dilation[i] <= 0 || w->pad[i] < 0)
+        if (w->size[i] <= 0 || w->stride[i] <= 0 || w->dilation[i] <= 0 || w->pad[i] < 0 || w->pad[i] > MOST || w->dilation[i] > MOST)
             return ak_bad(err, "a kernel size, stride, dilation or padding is out of range");
-        int64_t reach, room;
-        if (__builtin_mul_overflow(w->dilation[i], w->size[i] - 1, &reach)) return ak_bad(err, "the dilation is too large");
-        room = w->in[i] + 2 * w->pad[i] + more - reach - 1;
+        int64_t room = w->in[i] + 2 * w->pad[i] + more - w->dilation[i] * (w->size[i] - 1) - 1;
         if (room < 0) return ak_bad(err, "the kernel is larger than the padded input");
         w->out[i] = room / w->stride[i] + 1;
         if (ceil && room % w->stride[i] && w->out[i] * w->stride[i] < w->in[i] + w->pad[i]) w->out[i]++;
@@ -61,8 +59,8 @@ static int sizes(struct conv *v, struct ak_err *err) {
         return 0;
     }
     for (int d = 0; d < w->dims; d++) {
-        if (w->stride[d] <= 0 || w->dilation[d] <= 0 || w->pad[d] < 0 || v->extra[d] < 0 || w->size[d] <= 0 || w->stride[d] > 1 << 24 ||
-            w->dilation[d] > 1 << 24)
+        if (w->stride[d] <= 0 || w->dilation[d] <= 0 || w->pad[d] < 0 || v->extra[d] < 0 || w->size[d] <= 0 || w->stride[d] > MOST ||
+            w->dilation[d] > MOST || w->pad[d] > MOST || v->extra[d] > MOST)
             return ak_bad(err, "a stride, dilation or padding is out of range");
         if (v->extra[d] >= w->stride[d] && v->extra[d] >= w->dilation[d]) return ak_bad(err, "output_padding is not below stride or dilation");
         w->out[d] = (w->in[d] - 1) * w->stride[d] - 2 * w->pad[d] + w->dilation[d] * (w->size[d] - 1) + v->extra[d] + 1;

@@ -75,6 +75,7 @@ static double average(const struct ak_window *w, const double *x, const int64_t 
         whole *= end - first;
         from[i] = first > 0 ? first : 0;
         size[i] = (end < w->in[i] ? end : w->in[i]) - from[i];
+        if (size[i] <= 0) return 0; /* a window of padding only */
     }
     int64_t n = ak_product(w->dims, size);
     double sum = 0;
@@ -100,7 +101,7 @@ static int run(struct ak_opcall *c, struct form f, struct ak_err *err) {
 #pragma omp parallel if (ak_numel(x) > 1 << 12)
     {
         double *v = ak_malloc((size_t)(ins + outs + 1) * sizeof *v), *y = v + ins;
-        int64_t at[AK_WINDOW_DIMS], where;
+        int64_t at[AK_WINDOW_DIMS], where = 0;
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < channels.n; i++) {
             ak_lane_load(&channels, i, v);
