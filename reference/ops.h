@@ -14,8 +14,9 @@ struct ak_op_rows {
 #define AK_ROWS(name, rows) const struct ak_op_rows name = {rows, sizeof(rows) / sizeof *(rows)}
 
 #define AK_OP_FILES(X)                                                                                                 \
-    X(unary) X(binary) X(compare) X(select) X(reduce) X(extreme) X(softmax) X(scan) X(norm) X(matmul) X(attention)     \
-    X(conv) X(pool) X(adaptive) X(view) X(slice) X(join) X(create) X(cast) X(index) X(loss) X(sym) X(inplace)
+    X(unary) X(binary) X(compare) X(select) X(reduce) X(extreme) X(softmax) X(scan) X(norm) X(batchnorm) X(matmul)     \
+    X(einsum) X(attention) X(conv) X(pool) X(adaptive) X(view) X(slice) X(join) X(create) X(cast) X(index)             \
+    X(scatter) X(pad) X(resize) X(sort) X(loss) X(sym) X(inplace)
 #define X(name) extern const struct ak_op_rows ak_ops_##name;
 AK_OP_FILES(X)
 #undef X
