@@ -1,0 +1,182 @@
+/* The parent's side of a worker. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "worker_side.h"
+
+extern char **environ;
+
+/* posix_spawn, since fork copies the page tables of a parent that holds weights (38 ms a GiB).
+ * Descriptors go first to numbers that the worker's do not clash with. */
+static int spawn(struct ak_worker *w, int sock) {
+    char self[32];
+    snprintf(self, sizeof self, "%ld", (long)getpid());
+    char *argv[] = {"ak-worker", AK_WORKER_FLAG, self, NULL};
+    posix_spawn_file_actions_t fa;
+    posix_spawnattr_t at;
+    sigset_t none, all;
+    posix_spawn_file_actions_init(&fa);
+    posix_spawnattr_init(&at);
+    sigemptyset(&none);
+    sigfillset(&all);
+    int s = fcntl(sock, F_DUPFD_CLOEXEC, 10), m = fcntl(w->mem_fd, F_DUPFD_CLOEXEC, 10);
+    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&fa, 2, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&fa, s, AK_WORKER_SOCK_FD);
+    posix_spawn_file_actions_adddup2(&fa, m, AK_WORKER_MEM_FD);
+    posix_spawnattr_setsigmask(&at, &none);
+    posix_spawnattr_setsigdefault(&at, &all);
+    posix_spawnattr_setpgroup(&at, 0);
+    posix_spawnattr_setflags(&at, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int rc = posix_spawn(&w->pid, "/proc/self/exe", &fa, &at, argv, environ);
+    posix_spawnattr_destroy(&at);
+    posix_spawn_file_actions_destroy(&fa);
+    close(s);
+    close(m);
+    return rc;
+}
+
+int ak_worker_start(struct ak_worker *w, struct ak_err *err) {
+    *w = (struct ak_worker){.sock = -1, .mem_fd = -1};
+    int pair[2] = {-1, -1};
+    w->mem_fd = memfd_create("ak-judge", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    /* a worker that cut it short would make this process fault */
+    if (w->mem_fd < 0 || fcntl(w->mem_fd, F_ADD_SEALS, F_SEAL_SHRINK)) {
+        ak_fail_errno(err, AK_EXIT_IO, "cannot make memory to share with a worker");
+        goto fail;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+        ak_fail_errno(err, AK_EXIT_IO, "cannot make a socket pair");
+        goto fail;
+    }
+    int rc = spawn(w, pair[1]);
+    close(pair[1]);
+    w->sock = pair[0];
+    if (!rc) return 0;
+    w->pid = 0;
+    errno = rc;
+    ak_fail_errno(err, AK_EXIT_IO, "cannot start a worker");
+fail:
+    ak_worker_stop(w);
+    return -1;
+}
+
+static void reap(struct ak_worker *w, bool ours) {
+    int status = 0;
+    struct rusage use = {0};
+    if (w->pid <= 0) return;
+    while (wait4(w->pid, &status, 0, &use) < 0 && errno == EINTR)
+        continue;
+    kill(-w->pid, SIGKILL); /* whoever it left behind in its group */
+    w->pid = 0;
+    w->peak_kb = use.ru_maxrss;
+    if (ours) return;
+    if (WIFEXITED(status)) {
+        w->state = AK_WORKER_CRASHED;
+        snprintf(w->why, sizeof w->why, "ended its process with status %d", WEXITSTATUS(status));
+        return;
+    }
+    int sig = WTERMSIG(status);
+    bool outside = sig == SIGKILL || sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT;
+    w->state = sig == SIGXCPU ? AK_WORKER_HUNG : outside ? AK_WORKER_KILLED : AK_WORKER_CRASHED;
+    snprintf(w->why, sizeof w->why, "died by signal %d (%s)", sig, strsignal(sig));
+}
+
+static void kill_group(struct ak_worker *w) {
+    if (w->pid <= 0) return;
+    kill(-w->pid, SIGKILL);
+    kill(w->pid, SIGKILL);
+}
+
+void ak_worker_stop(struct ak_worker *w) {
+    kill_group(w);
+    reap(w, true);
+    if (w->sock >= 0) close(w->sock);
+    if (w->mem_fd >= 0) close(w->mem_fd);
+    if (w->mem) munmap(w->mem, w->size);
+    w->sock = w->mem_fd = -1;
+    w->mem = NULL;
+    w->size = 0;
+}
+
+int ak_worker_reserve(struct ak_worker *w, size_t bytes, struct ak_err *err) {
+    if (bytes <= w->size) return 0;
+    size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes > ram / 2 || bytes > AK_WORKER_SPAN)
+        return ak_fail(err, AK_EXIT_IO, "%zu MB of arguments are more than half of this machine's memory", bytes >> 20);
+    bytes = (bytes + (1 << 20)) & ~(size_t)((1 << 20) - 1);
+    if (ftruncate(w->mem_fd, (off_t)bytes)) return ak_fail_errno(err, AK_EXIT_IO, "cannot make %zu MB of shared memory", bytes >> 20);
+    if (w->mem) munmap(w->mem, w->size);
+    w->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->mem_fd, 0);
+    if (w->mem == MAP_FAILED) {
+        w->mem = NULL;
+        w->size = 0;
+        return ak_fail_errno(err, AK_EXIT_IO, "cannot map %zu MB of shared memory", bytes >> 20);
+    }
+    w->size = bytes;
+    return 0;
+}
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* 1: there is something to read; 0: the time is over. */
+static int wait_reply(const struct ak_worker *w, double limit_s) {
+    struct pollfd p = {.fd = w->sock, .events = POLLIN};
+    double end = now_s() + limit_s;
+    for (;;) {
+        double left = end - now_s();
+        int n = left > 0 ? poll(&p, 1, (int)(left * 1e3) + 1) : 0;
+        if (n > 0) return 1;
+        if (n == 0 && left <= 0) return 0;
+        if (n < 0 && errno != EINTR) ak_die_errno(AK_EXIT_IO, "cannot wait for a worker");
+    }
+}
+
+int ak_worker_do(struct ak_worker *w, const struct ak_command *c, struct ak_reply *r, double limit_s) {
+    if (w->state != AK_WORKER_ALIVE) return -1;
+    bool sent = send(w->sock, c, sizeof *c, MSG_NOSIGNAL) == (ssize_t)sizeof *c;
+    if (sent && !wait_reply(w, limit_s)) {
+        kill_group(w);
+        reap(w, true);
+        w->state = AK_WORKER_HUNG;
+        snprintf(w->why, sizeof w->why, "gave no answer in %.1f s", limit_s);
+        return -1;
+    }
+    if (sent && recv(w->sock, r, sizeof *r, 0) == (ssize_t)sizeof *r) return 0;
+    /* closed by its death, or, a candidate having got at the socket, by mischief: then it is ended */
+    struct pollfd gone = {.fd = -1};
+    for (int i = 0; i < 100 && waitid(P_PID, (id_t)w->pid, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0; i++) {
+        siginfo_t info = {0};
+        waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT);
+        if (info.si_pid) break;
+        poll(&gone, 0, 1);
+    }
+    siginfo_t info = {0};
+    waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    bool mischief = !info.si_pid;
+    if (mischief) kill_group(w);
+    reap(w, mischief);
+    if (mischief) {
+        w->state = AK_WORKER_CRASHED;
+        snprintf(w->why, sizeof w->why, "closed its connection");
+    }
+    return -1;
+}
