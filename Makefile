@@ -64,8 +64,8 @@ AT := $(if $(V),,@)
 
 PKGS     := lua5.4 libcjson zlib
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
-SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 comma    := ,
+SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 OPT      := $(if $(SAN),-O1 -g,-O2 -g)
 CPPFLAGS := -D_GNU_SOURCE -Ikernels -Ireference -Itools/lib -Itools/import $(shell pkg-config --cflags $(PKGS))
 CFLAGS   := -std=c11 $(OPT) $(WARN) $(SANFLAGS) -fopenmp

@@ -15,7 +15,8 @@ void ak_tensor_pack(struct ak_tensor *t) {
     int64_t step = 1;
     for (int i = t->ndim - 1; i >= 0; i--) {
         t->stride[i] = step;
-        step *= t->shape[i] > 1 ? t->shape[i] : 1;
+        /* too large a shape gets strides that ak_extent refuses */
+        if (t->shape[i] > 1 && __builtin_mul_overflow(step, t->shape[i], &step)) step = INT64_MAX;
     }
     t->offset = 0;
 }
