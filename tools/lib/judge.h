@@ -7,7 +7,7 @@
  *     struct ak_judge j;
  *     if (ak_judge_start(&j, &spec, &options, &err)) ...
  *     ak_judge_check(&j, NULL);           j.verdict says what was found, j.where where
- *     if (j.verdict == AK_PASS) ak_judge_bench(&j);
+ *     if (j.verdict == AK_VERDICT_PASS) ak_judge_bench(&j);
  *     ak_judge_stop(&j);
  *
  * What is allowed. Truth is the case's graph in double. Beside it the graph is run with every input
@@ -52,7 +52,7 @@
     X(REFUSED, "refused")         /* a case could not be run here, so nothing is proven */
 
 enum ak_verdict {
-#define X(id, name) AK_##id,
+#define X(id, name) AK_VERDICT_##id,
     AK_VERDICTS(X)
 #undef X
 };
@@ -69,7 +69,8 @@ struct ak_where {
     char stage[16], what[32]; /* what: "wrong value", "input modified", "wrote outside", ... */
     char case_name[128], family[16], arg[32], index[96];
     double got, want, allowed;
-    bool element; /* index, got, want and allowed are of an element */
+    bool element;      /* index, got, want and allowed are of an element, the first */
+    int64_t wrong, of; /* elements of that argument */
 };
 
 struct ak_timing {
@@ -99,20 +100,20 @@ struct ak_judge {
     struct ak_where where;
     struct ak_timing timing;
 
-    struct ak_truth *truths; /* by graph */
-    double own_us;           /* the opponent's (or incumbent's) time at the own shape; 0: not known */
-    size_t rounds, calls;    /* how often will be timed */
-    uint64_t draws;
+    struct ak_truth *truths; /* by graph; made when first asked for */
+    struct ak_bench *bench;  /* what will be timed, planned before the candidate is loaded */
+    double own_us;           /* the slower of opponent and incumbent at the own shape; an estimate where there is neither */
+    bool heavy;              /* truth at the own shape takes long: few runs of it */
 };
 
 /* Starts the worker, plans the timing by the incumbent and the opponent, and only then loads the
  * candidate. -1 if the judge itself cannot work; a candidate that does not load is a verdict. */
 int ak_judge_start(struct ak_judge *j, const struct ak_spec *spec, const struct ak_judge_options *opt, struct ak_err *err);
 void ak_judge_stop(struct ak_judge *j);
-/* All stages, or the one named. Stops at the first thing that is wrong. */
-int ak_judge_check(struct ak_judge *j, const char *stage, struct ak_err *err);
+/* All stages, or the one named. Stops at the first thing that is wrong: then -1, and verdict, why and where are set. */
+int ak_judge_check(struct ak_judge *j, const char *stage);
 /* Times candidate, incumbent and opponent in turn at the own shape. */
-int ak_judge_bench(struct ak_judge *j, struct ak_err *err);
+int ak_judge_bench(struct ak_judge *j);
 bool ak_stage_known(const char *stage);
 
 /* ---- a whole trial ---- */

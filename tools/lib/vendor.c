@@ -76,15 +76,23 @@ void ak_vendor_close(struct ak_vendor *v) {
     free(v);
 }
 
+static struct lib *nth_lib(const struct ak_vendor *v, const char *type, size_t nth) {
+    for (size_t i = 0; i < v->nrows; i++)
+        if (strcmp(v->rows[i].type, type) == 0 && nth-- == 0) return &v->libs[v->rows[i].lib];
+    return NULL;
+}
+
+const char *ak_vendor_path(const struct ak_vendor *v, const char *type, size_t nth) {
+    const struct lib *l = nth_lib(v, type, nth);
+    return l ? l->path : NULL;
+}
+
 int ak_vendor_find(struct ak_vendor *v, const char *type, size_t nth, const struct ak_kernel **k, struct ak_err *err) {
     *k = NULL;
-    for (size_t i = 0; i < v->nrows; i++) {
-        if (strcmp(v->rows[i].type, type) != 0 || nth-- > 0) continue;
-        struct lib *l = &v->libs[v->rows[i].lib];
-        if (!l->k.handle && ak_kernel_open(&l->k, l->path, err)) return -1;
-        *k = &l->k;
-        return 0;
-    }
+    struct lib *l = nth_lib(v, type, nth);
+    if (!l) return 0;
+    if (!l->k.handle && ak_kernel_open(&l->k, l->path, err)) return -1;
+    *k = &l->k;
     return 0;
 }
 

@@ -33,6 +33,9 @@ enum ak_command_kind {
     AK_DO_TIME     /* steps: each calls a slot n times, on sets from `set` on -> status, us a step */
 };
 
+/* The most scratch, and the most packed bytes, that a kernel may ask for. */
+#define AK_WORKER_MOST ((size_t)8 << 30)
+
 struct ak_worker_call {
     char type[AK_WORKER_NAME];
     uint32_t nargs, nattrs, nsets;

@@ -150,6 +150,15 @@ static int wait_reply(const struct ak_worker *w, double limit_s) {
     }
 }
 
+static bool ended_soon(pid_t pid) {
+    for (int ms = 0; ms < 1000; ms++) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) return true;
+        poll(NULL, 0, 1);
+    }
+    return false;
+}
+
 int ak_worker_do(struct ak_worker *w, const struct ak_command *c, struct ak_reply *r, double limit_s) {
     if (w->state != AK_WORKER_ALIVE) return -1;
     bool sent = send(w->sock, c, sizeof *c, MSG_NOSIGNAL) == (ssize_t)sizeof *c;
@@ -161,22 +170,12 @@ int ak_worker_do(struct ak_worker *w, const struct ak_command *c, struct ak_repl
         return -1;
     }
     if (sent && recv(w->sock, r, sizeof *r, 0) == (ssize_t)sizeof *r) return 0;
-    /* closed by its death, or, a candidate having got at the socket, by mischief: then it is ended */
-    struct pollfd gone = {.fd = -1};
-    for (int i = 0; i < 100 && waitid(P_PID, (id_t)w->pid, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0; i++) {
-        siginfo_t info = {0};
-        waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT);
-        if (info.si_pid) break;
-        poll(&gone, 0, 1);
-    }
-    siginfo_t info = {0};
-    waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT);
-    bool mischief = !info.si_pid;
-    if (mischief) kill_group(w);
-    reap(w, mischief);
-    if (mischief) {
-        w->state = AK_WORKER_CRASHED;
-        snprintf(w->why, sizeof w->why, "closed its connection");
-    }
+    /* closed by its death; or, if a candidate got at the socket, by mischief, and then it is ended */
+    bool dead = ended_soon(w->pid);
+    if (!dead) kill_group(w);
+    reap(w, !dead);
+    if (dead) return -1;
+    w->state = AK_WORKER_CRASHED;
+    snprintf(w->why, sizeof w->why, "closed its connection");
     return -1;
 }
