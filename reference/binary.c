@@ -65,7 +65,7 @@ WHOLE(mul, times(a, b))
 REAL(div, a / b)
 REAL(div_floor, real_floored(a, b))
 WHOLE(div_floor, floored(a, b))
-REAL(div_trunc, trunc(a / b))
+REAL(div_trunc, trunc(p[0] != 0 ? a / b : (double)(float)(a / b))) /* what is cut is the rounded quotient: 7 / 0.1f is 70 */
 WHOLE(div_trunc, quotient(a, b))
 REAL(remainder, real_modulo(a, b))
 WHOLE(remainder, modulo(a, b))
@@ -73,6 +73,7 @@ REAL(fmod, fmod(a, b))
 WHOLE(fmod, b == 0 || b == -1 ? 0 : a % b)
 REAL(pow, pow(a, b))
 WHOLE(pow, int_pow(a, b))
+REAL(sqrt, ((void)b, sqrt(a)))
 REAL(maximum, greater(a, b))
 WHOLE(maximum, a > b ? a : b)
 REAL(minimum, lesser(a, b))
@@ -117,7 +118,6 @@ RUN(div, ak_floating(COMMON), real_div, NULL)
 RUN(floor_divide, COMMON, real_div_floor, whole_div_floor)
 RUN(remainder, COMMON, real_remainder, whole_remainder)
 RUN(fmod, COMMON, real_fmod, whole_fmod)
-RUN(pow, COMMON, real_pow, whole_pow)
 RUN(maximum, COMMON, real_maximum, whole_maximum)
 RUN(minimum, COMMON, real_minimum, whole_minimum)
 RUN(fmax, COMMON, real_fmax, whole_maximum)
@@ -132,9 +132,17 @@ RUN(xor, COMMON, real_none, whole_xor)
 RUN(shl, COMMON, real_none, whole_shl)
 RUN(shr, COMMON, real_none, whole_shr)
 
+/* ATen takes the power 0.5 for a root, which shows at -inf. */
+static int run_pow(struct ak_opcall *c, struct ak_err *err) {
+    (void)err;
+    bool root = c->in[1].kind == AK_VAL_FLOAT && c->in[1].f == 0.5;
+    return run_as(c, COMMON, root ? real_sqrt : real_pow, whole_pow, NULL);
+}
+
 /* self + alpha * other */
 static int add_scaled(struct ak_opcall *c, double sign) {
     double par[1] = {sign * (c->nin > 2 ? ak_num(c, 2) : 1)};
+    if (COMMON == AK_BOOL) par[0] = par[0] != 0;
     return run_as(c, COMMON, par[0] == 1 ? real_plain_add : real_add, whole_add, par);
 }
 static int run_add(struct ak_opcall *c, struct ak_err *err) {
@@ -158,7 +166,7 @@ static int check_alpha(struct ak_opcall *c, struct ak_err *err) {
 }
 static int infer_add(struct ak_opcall *c, struct ak_err *err) { return check_alpha(c, err) ? -1 : infer_promoted(c, err); }
 static int infer_sub(struct ak_opcall *c, struct ak_err *err) {
-    if (COMMON == AK_BOOL) return ak_bad(err, "booleans cannot be subtracted");
+    if (ak_result_type(c, 0, 1) == AK_BOOL || ak_result_type(c, 1, 1) == AK_BOOL) return ak_bad(err, "booleans cannot be subtracted");
     return infer_add(c, err);
 }
 
@@ -172,7 +180,8 @@ static int infer_div_mode(struct ak_opcall *c, struct ak_err *err) {
 static int run_div_mode(struct ak_opcall *c, struct ak_err *err) {
     if (ak_none(c, 2)) return run_div(c, err);
     if (c->in[2].s[0] == 'f') return run_floor_divide(c, err);
-    return run_as(c, COMMON, real_div_trunc, whole_div_trunc, NULL);
+    double par[1] = {COMMON == AK_F64};
+    return run_as(c, COMMON, real_div_trunc, whole_div_trunc, par);
 }
 
 static int infer_pow(struct ak_opcall *c, struct ak_err *err) {

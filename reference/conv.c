@@ -25,12 +25,13 @@ struct form {
 
 int ak_window_out(struct ak_window *w, int64_t more, bool ceil, struct ak_err *err) {
     for (int i = 0; i < w->dims; i++) {
-        if (w->size[i] <= 0 || w->stride[i] <= 0 || w->dilation[i] <= 0 || w->pad[i] < 0 || w->pad[i] > MOST || w->dilation[i] > MOST)
+        if (w->size[i] <= 0 || w->stride[i] <= 0 || w->stride[i] > MOST || w->dilation[i] <= 0 || w->pad[i] < 0 || w->pad[i] > MOST || w->dilation[i] > MOST)
             return ak_bad(err, "a kernel size, stride, dilation or padding is out of range");
         int64_t room = w->in[i] + 2 * w->pad[i] + more - w->dilation[i] * (w->size[i] - 1) - 1;
+        if (ceil) room += w->stride[i] - 1;
         if (room < 0) return ak_bad(err, "the kernel is larger than the padded input");
         w->out[i] = room / w->stride[i] + 1;
-        if (ceil && room % w->stride[i] && w->out[i] * w->stride[i] < w->in[i] + w->pad[i]) w->out[i]++;
+        if (ceil && (w->out[i] - 1) * w->stride[i] >= w->in[i] + w->pad[i]) w->out[i]--;
     }
     return 0;
 }
@@ -64,7 +65,7 @@ static int sizes(struct conv *v, struct ak_err *err) {
             return ak_bad(err, "a stride, dilation or padding is out of range");
         if (v->extra[d] >= w->stride[d] && v->extra[d] >= w->dilation[d]) return ak_bad(err, "output_padding is not below stride or dilation");
         w->out[d] = (w->in[d] - 1) * w->stride[d] - 2 * w->pad[d] + w->dilation[d] * (w->size[d] - 1) + v->extra[d] + 1;
-        if (w->out[d] <= 0) return ak_bad(err, "nothing is left of dim %d", d);
+        if (w->out[d] < 0) return ak_bad(err, "nothing is left of dim %d", d);
     }
     return 0;
 }

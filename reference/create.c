@@ -31,7 +31,7 @@ static int infer_full_like(struct ak_opcall *c, struct ak_err *err) {
 }
 static int infer_scalar(struct ak_opcall *c, struct ak_err *err) {
     (void)err;
-    return ak_out(c, ak_dtype_or(c, 1, number_dtype(c, 0)), 0, NULL);
+    return ak_out(c, ak_dtype_or(c, 1, AK_F32), 0, NULL);
 }
 
 static int fill(struct ak_opcall *c, size_t value) {

@@ -1,4 +1,6 @@
 /* Tensors put together, repeated, turned round. */
+#include <string.h>
+
 #include "walk.h"
 
 /* The promoted dtype of a list. */
@@ -92,7 +94,11 @@ static int infer_repeat(struct ak_opcall *c, struct ak_err *err) {
     int64_t times[AK_MAX_DIMS];
     int n;
     if (!t || ak_list(c, 1, &n, times, err)) return t ? -1 : ak_bad(err, "a tensor is wanted");
-    if (n < t->ndim) return ak_bad(err, "%d repeats for rank %d", n, t->ndim);
+    if (n < t->ndim && c->op->args[1].name[0] != 'd') return ak_bad(err, "%d repeats for rank %d", n, t->ndim);
+    for (; n < t->ndim; n++) { /* tile(self, dims): those missing in front are 1 */
+        memmove(times + 1, times, (size_t)n * sizeof *times);
+        times[0] = 1;
+    }
     for (int i = 0; i < n; i++) {
         int64_t size = i < n - t->ndim ? 1 : t->shape[i - (n - t->ndim)];
         if (times[i] < 0 || __builtin_mul_overflow(times[i], size, &times[i])) return ak_bad(err, "a repeat is negative or too large");

@@ -91,7 +91,7 @@ static int infer_native_layer_norm(struct ak_opcall *c, struct ak_err *err) {
     return ak_out_reduced(c, t, set, true, t->dtype);
 }
 
-/* rms_norm(input, normalized_shape, weight, eps): eps absent is the dtype's own */
+/* rms_norm(input, normalized_shape, weight, eps): eps absent is that of the dtype PyTorch computes in */
 static int infer_rms_norm(struct ak_opcall *c, struct ak_err *err) {
     int dims;
     return check(c, 1, &dims, err) ? -1 : ak_infer_same(c, err);
@@ -99,7 +99,7 @@ static int infer_rms_norm(struct ak_opcall *c, struct ak_err *err) {
 static int run_rms_norm(struct ak_opcall *c, struct ak_err *err) {
     int dims = 0;
     if (check(c, 1, &dims, err)) return -1;
-    struct affine a = {.eps = ak_none(c, 3) ? ak_dtype_eps(ak_arg(c, INPUT)->dtype) : ak_num(c, 3)};
+    struct affine a = {.eps = ak_none(c, 3) ? ak_dtype_eps(ak_arg(c, INPUT)->dtype == AK_F64 ? AK_F64 : AK_F32) : ak_num(c, 3)};
     if (ak_arg(c, WEIGHT)) a.weight = ak_reals(ak_arg(c, WEIGHT));
     lanes(c, dims, &a);
     free(a.weight);

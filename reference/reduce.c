@@ -166,6 +166,7 @@ static int64_t whole_count_nonzero(const int64_t *v, int64_t n, double p) {
 
 struct form {
     size_t dims, keepdim, dtype;
+    bool empty_is_none; /* an empty list of dims reduces nothing */
 };
 
 static unsigned every(const struct ak_tensor *t) { return (1u << t->ndim) - 1; }
@@ -174,6 +175,10 @@ static int set_of(const struct ak_opcall *c, struct form f, unsigned *set, struc
     const struct ak_tensor *t = ak_arg(c, 0);
     if (!t) return ak_bad(err, "a tensor is wanted");
     *set = every(t);
+    if (f.empty_is_none && c->in[f.dims].kind == AK_VAL_INTS && c->in[f.dims].ints.n == 0) {
+        *set = 0;
+        return 0;
+    }
     return f.dims ? ak_dim_set(c, f.dims, t->ndim, set, err) : 0;
 }
 
@@ -226,10 +231,14 @@ OP(amax, DIMS, needs_some(c, f, err), own(c), own(c), highest, whole_highest, 0)
 OP(amin, DIMS, needs_some(c, f, err), own(c), own(c), lowest, whole_lowest, 0)
 OP(max, ALL, needs_some(c, f, err), own(c), own(c), highest, whole_highest, 0)
 OP(min, ALL, needs_some(c, f, err), own(c), own(c), lowest, whole_lowest, 0)
-OP(any, ALL, 0, AK_BOOL, own(c), any, whole_any, 0)
-OP(any_dim, DIMS, 0, AK_BOOL, own(c), any, whole_any, 0)
-OP(all, ALL, 0, AK_BOOL, own(c), all, whole_all, 0)
-OP(all_dim, DIMS, 0, AK_BOOL, own(c), all, whole_all, 0)
+/* u8 stays u8, for the sake of old code */
+static enum ak_dtype logical(const struct ak_opcall *c) { return own(c) == AK_U8 ? AK_U8 : AK_BOOL; }
+OP(any, ALL, 0, logical(c), own(c), any, whole_any, 0)
+OP(any_dim, DIMS, 0, logical(c), own(c), any, whole_any, 0)
+OP(all, ALL, 0, logical(c), own(c), all, whole_all, 0)
+OP(all_dim, DIMS, 0, logical(c), own(c), all, whole_all, 0)
+OP(any_dims, ((struct form){.dims = 1, .keepdim = 2, .empty_is_none = true}), 0, logical(c), own(c), any, whole_any, 0)
+OP(all_dims, ((struct form){.dims = 1, .keepdim = 2, .empty_is_none = true}), 0, logical(c), own(c), all, whole_all, 0)
 OP(logsumexp, DIMS, 0, ak_floating(own(c)), ak_floating(own(c)), logsumexp, NULL, 0)
 OP(count_nonzero, ((struct form)FORM(1, 0, 0)), 0, AK_I64, own(c), count_nonzero, whole_count_nonzero, 0)
 OP(vector_norm, ((struct form)FORM(2, 3, 4)), needs_real(c, f, err), own(c), c->out[0].dtype, norm, NULL, ak_num(c, 1))
@@ -273,10 +282,10 @@ static const struct ak_op rows[] = {
     ROW("min.default(Tensor self) -> Tensor", min),
     ROW("any.default(Tensor self) -> Tensor", any),
     ROW("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", any_dim),
-    ROW("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", any_dim),
+    ROW("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", any_dims),
     ROW("all.default(Tensor self) -> Tensor", all),
     ROW("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", all_dim),
-    ROW("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", all_dim),
+    ROW("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", all_dims),
     ROW("logsumexp.default(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", logsumexp),
     ROW("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", count_nonzero),
     ROW("count_nonzero.default(Tensor self, int? dim=None) -> Tensor", count_nonzero),

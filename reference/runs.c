@@ -161,6 +161,14 @@ void ak_round_run(enum ak_dtype d, int64_t n, double *v) {
     }
 }
 
+void ak_wrap_run(enum ak_dtype d, int64_t n, int64_t *v) {
+    for (int64_t i = 0; d != AK_I64 && i < n; i++) {
+        int64_t one;
+        ak_store_run_i64(d, &one, 0, 1, 1, &v[i]);
+        v[i] = ak_load_i64(d, &one, 0);
+    }
+}
+
 double ak_sum(const double *v, int64_t n) {
     double s[8] = {0};
     int64_t i = 0;

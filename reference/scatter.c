@@ -28,30 +28,43 @@ static int infer_scatter(struct ak_opcall *c, struct ak_err *err) {
     if (s && s->dtype != t->dtype) return ak_bad(err, "the dtypes differ");
     return ak_infer_same(c, err);
 }
+/* x placed over `to`, which is row-major and holds the input already. */
+static void place(const struct ak_tensor *to, int d, const int64_t *at, const struct ak_tensor *index, const struct ak_tensor *src, bool add) {
+    struct ak_tensor base = ak_tensor_new(to->dtype, index->ndim, index->shape), from = *src;
+    for (int i = 0; i < index->ndim; i++) {
+        base.stride[i] = i == d ? 0 : to->stride[i];
+        from.shape[i] = index->shape[i];
+    }
+    base.offset = to->offset;
+    for (int64_t i = 0, n = ak_numel(index); i < n; i++)
+        put(to, ak_index(&base, i) + (to->ndim ? at[i] * to->stride[d] : 0), &from, ak_index(&from, i), add);
+}
+
+/* Sums are kept in double until all have been added. */
 static int scatter(struct ak_opcall *c, bool add, struct ak_err *err) {
     const struct ak_tensor *t = ak_arg(c, 0), *x = ak_arg(c, 2), *o = &c->out[0];
     int d = 0;
     if (ak_dim(ak_int(c, 1), t->ndim, &d, err)) return -1;
-    ak_copy(o, t);
-    struct ak_val v = c->in[3];
     uint64_t number = 0;
-    struct ak_tensor value = {.dtype = o->dtype, .data = &number}, src;
+    struct ak_tensor value = {.dtype = o->dtype, .data = &number};
     if (!ak_arg(c, 3)) ak_fill(&value, ak_num(c, 3), ak_int(c, 3));
-    src = ak_arg(c, 3) ? *v.t : ak_expanded(&value, x->ndim, x->shape);
-    struct ak_tensor base = ak_tensor_new(o->dtype, x->ndim, x->shape);
-    for (int i = 0; i < x->ndim; i++) {
-        base.stride[i] = i == d ? 0 : o->stride[i];
-        src.shape[i] = x->shape[i];
-    }
-    base.offset = o->offset;
+    struct ak_tensor src = ak_arg(c, 3) ? *ak_arg(c, 3) : ak_expanded(&value, x->ndim, x->shape);
     int64_t n = ak_numel(x), size = t->ndim ? t->shape[d] : 1, *at = ak_wholes(x), bad = -1;
     for (int64_t i = 0; i < n; i++)
         if (at[i] < 0 || at[i] >= size) bad = i;
-    for (int64_t i = 0; bad < 0 && i < n; i++)
-        put(o, ak_index(&base, i) + (t->ndim ? at[i] * o->stride[d] : 0), &src, ak_index(&src, i), add);
-    if (bad >= 0) ak_bad(err, "index %lld is out of range for %lld", (long long)at[bad], (long long)size);
+    if (bad >= 0) {
+        ak_bad(err, "index %lld is out of range for %lld", (long long)at[bad], (long long)size);
+        free(at);
+        return -1;
+    }
+    struct ak_tensor sum = ak_tensor_new(ak_dtype_is_float(o->dtype) ? AK_F64 : o->dtype, o->ndim, o->shape);
+    sum.data = ak_malloc((size_t)(ak_numel(o) + 1) * ak_dtype_size(sum.dtype));
+    ak_copy(&sum, t);
+    place(&sum, d, at, x, &src, add);
+    ak_copy(o, &sum);
+    free(sum.data);
     free(at);
-    return bad < 0 ? 0 : -1;
+    return 0;
 }
 static int run_scatter(struct ak_opcall *c, struct ak_err *err) { return scatter(c, false, err); }
 static int run_scatter_add(struct ak_opcall *c, struct ak_err *err) { return scatter(c, true, err); }

@@ -66,21 +66,24 @@ static int infer_clamp(struct ak_opcall *c, struct ak_err *err) {
     if (ak_none(c, 1) && (c->nin < 3 || ak_none(c, 2))) return ak_bad(err, "neither min nor max is given");
     return ak_out_broadcast(c, 0, c->nin, (int)ak_result_type(c, 0, c->nin), err);
 }
+/* Integer bounds do not wrap: u8 is never below -3. */
+static enum ak_dtype bounds_dtype(const struct ak_opcall *c) { return ak_dtype_is_float(c->out[0].dtype) ? c->out[0].dtype : AK_I64; }
+
 static int run_clamp(struct ak_opcall *c, struct ak_err *err) {
     (void)err;
     double par[2] = {!ak_none(c, 1), c->nin > 2 && !ak_none(c, 2)};
-    return run3(c, c->out[0].dtype, real_clamp, whole_clamp, par);
+    return run3(c, bounds_dtype(c), real_clamp, whole_clamp, par);
 }
 /* clamp_max(self, max) as clamp(self, None, max) */
 static int run_clamp_max(struct ak_opcall *c, struct ak_err *err) {
     (void)err;
     double par[2] = {0, 1};
-    return ak_pointwise(c, &(struct ak_pointwise){.n = 3, .arg = {0, 0, 1}, .common = c->out[0].dtype, .real = real_clamp, .whole = whole_clamp, .par = par});
+    return ak_pointwise(c, &(struct ak_pointwise){.n = 3, .arg = {0, 0, 1}, .common = bounds_dtype(c), .real = real_clamp, .whole = whole_clamp, .par = par});
 }
 static int run_clamp_min(struct ak_opcall *c, struct ak_err *err) {
     (void)err;
     double par[2] = {1, 0};
-    return ak_pointwise(c, &(struct ak_pointwise){.n = 3, .arg = {0, 1, 1}, .common = c->out[0].dtype, .real = real_clamp, .whole = whole_clamp, .par = par});
+    return ak_pointwise(c, &(struct ak_pointwise){.n = 3, .arg = {0, 1, 1}, .common = bounds_dtype(c), .real = real_clamp, .whole = whole_clamp, .par = par});
 }
 
 /* ---- self + value * a * b and kin ---- */

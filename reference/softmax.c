@@ -68,6 +68,5 @@ static const struct ak_op rows[] = {
     ROW("aten._softmax.default(Tensor self, int dim, bool half_to_float) -> Tensor", infer_half, run_softmax),
     ROW("aten.log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer, run_log_softmax),
     ROW("aten._log_softmax.default(Tensor self, int dim, bool half_to_float) -> Tensor", infer_half, run_log_softmax),
-    ROW("aten.special_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer, run_softmax),
 };
 AK_ROWS(ak_ops_softmax, rows);

@@ -88,8 +88,6 @@ FLOATING(silu, a * sigmoid(a))
 FLOATING(mish, a * tanh(softplus(a)))
 FLOATING(log_sigmoid, -softplus(-a))
 FLOATING(softplus, a * p[0] > p[1] ? a : softplus(a * p[0]) / p[0])
-FLOATING(softsign, a / (1 + fabs(a)))
-FLOATING(tanhshrink, a - tanh(a))
 FLOATING(elu, (a > 0 ? a * p[1] : expm1(a * p[2]) * p[0] * p[1]))
 FLOATING(selu, 1.0507009873554804934193349852946 * (a > 0 ? a : 1.6732632423543772848170429916717 * expm1(a)))
 FLOATING(celu, a > 0 ? a : p[0] * expm1(a / p[0]))
@@ -101,7 +99,8 @@ FLOATING(softshrink, a > p[0] ? a - p[0] : a < -p[0] ? a + p[0] : isnan(a) ? a :
 KEEPING(neg, -a, negated(a))
 KEEPING(abs, fabs(a), a < 0 ? negated(a) : a)
 KEEPING(sign, (a > 0) - (a < 0), (a > 0) - (a < 0))
-KEEPING(square, a *a, (int64_t)((uint64_t)a * (uint64_t)a))
+REAL(square, a *a)
+WHOLE(square, (int64_t)((uint64_t)a * (uint64_t)a))
 KEEPING(relu, a < 0 ? 0 : a, a < 0 ? 0 : a)
 KEEPING(relu6, within(a, 0, 6), a < 0 ? 0 : a > 6 ? 6 : a)
 KEEPING(hardtanh, within(a, p[0], p[1]), (double)a < p[0] ? (int64_t)p[0] : (double)a > p[1] ? (int64_t)p[1] : a)
@@ -123,6 +122,17 @@ static int run_bitwise_not(struct ak_opcall *c, struct ak_err *err) {
     (void)err;
     enum ak_dtype d = c->out[0].dtype;
     return run_unary(c, real_none, d == AK_BOOL ? whole_not_bool : whole_bitwise_not, d);
+}
+
+/* pow(self, 2): the 2 makes booleans i64 */
+static enum ak_dtype squared(const struct ak_opcall *c) {
+    enum ak_dtype d = ak_result_type(c, 0, 1);
+    return d == AK_BOOL ? AK_I64 : d;
+}
+static int infer_square(struct ak_opcall *c, struct ak_err *err) { return ak_out_broadcast(c, 0, 1, (int)squared(c), err); }
+static int run_square(struct ak_opcall *c, struct ak_err *err) {
+    (void)err;
+    return run_unary(c, real_square, whole_square, squared(c));
 }
 
 static int run_gelu_kind(struct ak_opcall *c, struct ak_err *err) {
@@ -163,12 +173,12 @@ static int infer_dropout(struct ak_opcall *c, struct ak_err *err) {
 static const struct ak_op rows[] = {
     U(exp), U(exp2), U(expm1), U(log), U(log2), U(log10), U(log1p), U(sqrt), U(rsqrt), U(sin), U(cos), U(tan), U(asin), U(acos), U(atan),
     U(sinh), U(cosh), U(tanh), U(asinh), U(acosh), U(atanh), U(erf), U(erfc), U(sigmoid), U(reciprocal), U(silu), U(mish), U(log_sigmoid),
-    U(selu), U(hardswish), U(hardsigmoid), V(abs), V(sign), V(square), V(relu), V(relu6), V(floor), V(ceil), V(round), V(trunc), V(frac),
+    U(selu), U(hardswish), U(hardsigmoid), V(abs), V(sign), V(relu), V(relu6), V(floor), V(ceil), V(round), V(trunc), V(frac),
     B(logical_not), B(isnan), B(isinf), B(isfinite),
     F("aten.special_expit.default(Tensor self) -> Tensor", sigmoid),
     F("aten.arctan.default(Tensor self) -> Tensor", atan),
-    V(tanhshrink), V(softsign),
     K("aten.absolute.default(Tensor self) -> Tensor", abs),
+    {.schema = "aten.square.default(Tensor self) -> Tensor", .infer = infer_square, .run = run_square, .flags = AK_OP_POINTWISE},
     {.schema = "aten.neg.default(Tensor self) -> Tensor", .infer = infer_neg, .run = run_neg, .flags = AK_OP_POINTWISE},
     {.schema = "aten.negative.default(Tensor self) -> Tensor", .infer = infer_neg, .run = run_neg, .flags = AK_OP_POINTWISE},
     {.schema = "aten.bitwise_not.default(Tensor self) -> Tensor", .infer = infer_bitwise, .run = run_bitwise_not, .flags = AK_OP_POINTWISE},

@@ -85,20 +85,21 @@ int64_t ak_walk_piece(const struct ak_walk *w, int64_t p, int64_t *at) {
 
 /* ---- pointwise ---- */
 
-/* Numbers take part as PyTorch's operators have them: rounded to the common dtype, f32 for the narrower ones. */
+/* Operands are rounded to the common dtype first, as PyTorch does; numbers and tensors of rank 0 keep f32 beside narrower tensors. */
 static void real_piece(struct ak_opcall *c, const struct ak_pointwise *p, const struct ak_walk *w, int64_t piece) {
     double x[AK_WALK_MAX][AK_RUN], y[AK_RUN];
     const double *xs[AK_WALK_MAX] = {x[0], x[1], x[2], x[3]};
     int64_t at[AK_WALK_MAX], n = ak_walk_piece(w, piece, at);
+    enum ak_dtype number = p->common == AK_F64 ? AK_F64 : AK_F32;
     for (int k = 0; k < p->n; k++) {
         const struct ak_tensor *t = ak_arg(c, (size_t)p->arg[k]);
         if (t) {
             ak_load_run(t->dtype, t->data, at[k + 1], ak_walk_step(w, k + 1), n, x[k]);
-            if (t->dtype != p->common) ak_round_run(p->common, n, x[k]);
+            if (t->dtype != p->common) ak_round_run(t->ndim ? p->common : number, n, x[k]);
             continue;
         }
         double v = ak_num(c, (size_t)p->arg[k]);
-        ak_round_run(p->common == AK_F64 ? AK_F64 : AK_F32, 1, &v);
+        ak_round_run(number, 1, &v);
         for (int64_t i = 0; i < n; i++)
             x[k][i] = v;
     }
@@ -115,7 +116,8 @@ static void whole_piece(struct ak_opcall *c, const struct ak_pointwise *p, const
         const struct ak_tensor *t = ak_arg(c, (size_t)p->arg[k]);
         if (t) ak_load_run_i64(t->dtype, t->data, at[k + 1], ak_walk_step(w, k + 1), n, x[k]);
         for (int64_t i = 0; !t && i < n; i++)
-            x[k][i] = ak_int(c, (size_t)p->arg[k]);
+            x[k][i] = p->common == AK_BOOL ? ak_flag(c, (size_t)p->arg[k]) : ak_int(c, (size_t)p->arg[k]);
+        if (!t || t->dtype != p->common) ak_wrap_run(p->common, n, x[k]);
     }
     p->whole(xs, y, n, p->par);
     const struct ak_tensor *o = &c->out[0];
@@ -147,7 +149,7 @@ static void copy_piece(const struct ak_tensor *to, const struct ak_tensor *from,
     size_t size = ak_dtype_size(to->dtype);
     if (to->dtype == from->dtype && a == 1 && b == 1) {
         memcpy((char *)to->data + (size_t)at[0] * size, (const char *)from->data + (size_t)at[1] * size, (size_t)n * size);
-    } else if (ak_dtype_is_float(from->dtype)) {
+    } else if (ak_dtype_is_float(from->dtype) && (ak_dtype_is_float(to->dtype) || to->dtype == AK_BOOL)) {
         double v[AK_RUN];
         ak_load_run(from->dtype, from->data, at[1], b, n, v);
         ak_store_run(to->dtype, to->data, at[0], a, n, v);

@@ -11,8 +11,9 @@ void ak_load_run(enum ak_dtype d, const void *p, int64_t at, int64_t step, int64
 void ak_store_run(enum ak_dtype d, void *p, int64_t at, int64_t step, int64_t n, const double *from);
 void ak_load_run_i64(enum ak_dtype d, const void *p, int64_t at, int64_t step, int64_t n, int64_t *to);
 void ak_store_run_i64(enum ak_dtype d, void *p, int64_t at, int64_t step, int64_t n, const int64_t *from); /* wraps */
-/* Rounds values to what dtype d can hold. */
+/* Rounds, or wraps, values to what dtype d can hold. */
 void ak_round_run(enum ak_dtype d, int64_t n, double *v);
+void ak_wrap_run(enum ak_dtype d, int64_t n, int64_t *v);
 
 /* ---- walks: several tensors broadcast to one shape ---- */
 

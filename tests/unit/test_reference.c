@@ -39,7 +39,7 @@ static struct ak_val text(const char *s) { return (struct ak_val){.kind = AK_VAL
 static struct ak_val none(void) { return (struct ak_val){.kind = AK_VAL_NONE}; }
 static struct ak_val ints(int n, const int64_t *v) {
     int64_t *p = ak_arena_alloc(&arena, (size_t)(n + 1) * sizeof *p);
-    memcpy(p, v, (size_t)n * sizeof *p);
+    if (n) memcpy(p, v, (size_t)n * sizeof *p);
     return (struct ak_val){.kind = AK_VAL_INTS, .ints = {p, (size_t)n}};
 }
 static struct ak_val list(size_t n, const struct ak_tensor *t) {
@@ -179,6 +179,18 @@ static void pointwise(void) {
     IS("clamp", F32, DIMS(4), 0, 0.5, 1, NAN);
     CALL("clamp.default", T(I(DIMS(2), 1, 9)), real(2.5));
     IS("clamp promotes", F32, DIMS(2), 2.5, 9);
+    CALL("clamp_min.default", T(make(AK_U8, DIMS(1), NUMS(4))), whole(-3));
+    IS("integer bounds do not wrap", U8, DIMS(1), 4);
+    CALL("floor_divide.Scalar", T(make(AK_U8, DIMS(1), NUMS(5))), whole(-3));
+    IS("other numbers do, to 253", U8, DIMS(1), 0);
+    CALL("square.default", T(make(AK_BOOL, DIMS(1), NUMS(1))));
+    IS("square of bool is i64", I64, DIMS(1), 1);
+    CALL("pow.Tensor_Scalar", T(F(DIMS(1), -INFINITY)), real(0.5));
+    IS("the power 0.5 is a root", F32, DIMS(1), NAN);
+    CALL("div.Tensor_mode", T(F(DIMS(1), -7)), T(F(DIMS(1), 0.1)), text("trunc"));
+    IS("what trunc cuts is the rounded quotient", F32, DIMS(1), -70);
+    CALL("sub.Tensor", T(F(DIMS(1), 1)), T(make(AK_BOOL, DIMS(1), NUMS(1))));
+    FAILS("a boolean subtracted", "boolean");
     CALL("where.self", T(make(AK_BOOL, DIMS(2, 1), NUMS(1, 0))), T(I(DIMS(3), 1, 2, 3)), real(0.5));
     IS("where broadcasts and promotes", F32, DIMS(2, 3), 1, 2, 3, 0.5, 0.5, 0.5);
     CALL("masked_fill.Scalar", T(F(DIMS(2), 1, 2)), T(make(AK_BOOL, DIMS(2), NUMS(0, 1))), real(-INFINITY));
@@ -281,6 +293,8 @@ static void views(void) {
     IS("stack", F32, DIMS(2, 2), 1, 3, 2, 4);
     CALL("repeat.default", T(F(DIMS(2), 1, 2)), INTS(2, 2));
     IS("repeat", F32, DIMS(2, 4), 1, 2, 1, 2, 1, 2, 1, 2);
+    CALL("tile.default", T(F(DIMS(1, 2), 1, 2)), INTS(2));
+    IS("tile takes fewer dims", F32, DIMS(1, 4), 1, 2, 1, 2);
     CALL("repeat_interleave.self_int", T(F(DIMS(2, 2), 1, 2, 3, 4)), whole(2), whole(0));
     IS("repeat_interleave", F32, DIMS(4, 2), 1, 2, 1, 2, 3, 4, 3, 4);
     CALL("flip.default", T(F(DIMS(2, 2), 1, 2, 3, 4)), INTS(1));
@@ -329,6 +343,8 @@ static void indexing(void) {
     IS("index_select", F32, DIMS(2, 3, 1), 1, 3, 5, 7, 9, 11);
     CALL("scatter.src", T(F(DIMS(3), 0, 0, 0)), whole(0), T(I(DIMS(2), 2, 0)), T(F(DIMS(2), 7, 8)));
     IS("scatter", F32, DIMS(3), 8, 0, 7);
+    CALL("scatter_add.default", T(make(AK_F16, DIMS(1), NUMS(2048))), whole(0), T(I(DIMS(2), 0, 0)), T(make(AK_F16, DIMS(2), NUMS(1, 1))));
+    IS("scatter_add rounds once", F16, DIMS(1), 2050);
     CALL("cumsum.default", T(make(AK_BOOL, DIMS(3), NUMS(1, 0, 1))), whole(0));
     IS("cumsum of bool is i64", I64, DIMS(3), 1, 1, 2);
     /* an exclusive sum: along the dim asked for, the shape unchanged */
@@ -389,6 +405,10 @@ static void reductions(void) {
     IS("logsumexp of large and of -inf", F32, DIMS(2), 1000.693147180560, -INFINITY);
     CALL("any.dim", T(F(DIMS(2, 2), 0, NAN, 0, 0)), whole(1));
     IS("any: NaN is not 0", BOOL, DIMS(2), 1, 0);
+    CALL("any.default", T(make(AK_U8, DIMS(2), NUMS(0, 3))));
+    IS("any of u8 is u8", U8, RANK0, 1);
+    CALL("any.dims", T(F(DIMS(2), 0, 3)), ints(0, NULL));
+    IS("no dims at all reduce nothing", BOOL, DIMS(2), 0, 1);
     CALL("softmax.int", T(F(DIMS(2, 2), 1000, 1001, -1000, -1000)), whole(-1));
     IS("softmax of large numbers", F32, DIMS(2, 2), 0.268941421370, 0.731058578630, 0.5, 0.5);
     CALL("softmax.int", T(F(DIMS(1, 2), -INFINITY, -INFINITY)), whole(1));
@@ -517,6 +537,8 @@ static void windows(void) {
     OUT(1, "and the places", I64, DIMS(1, 1, 2, 2), 4, 5, 7, 8);
     CALL("max_pool1d.default", T(F(DIMS(1, 1, 4), -1, NAN, -3, -2)), INTS(2), INTS(2), INTS(1));
     IS("padding of max_pool is -inf; NaN wins", F32, DIMS(1, 1, 3), -1, NAN, -2);
+    CALL("max_pool1d.default", T(F(DIMS(1, 1, 2), 1, 2)), INTS(3), INTS(2), INTS(0), INTS(1), flag(true));
+    IS("ceil_mode takes a window larger than the input", F32, DIMS(1, 1, 1), 2);
     CALL("avg_pool1d.default", T(F(DIMS(1, 1, 3), 2, 4, 6)), INTS(2), INTS(2), INTS(1));
     IS("avg_pool counts the padding", F32, DIMS(1, 1, 2), 1, 5);
     CALL("avg_pool1d.default", T(F(DIMS(1, 1, 3), 2, 4, 6)), INTS(2), INTS(2), INTS(1), flag(false), flag(false));
