@@ -52,6 +52,10 @@ static int add_input(struct cut *c, const struct ak_group_arg *arg) {
     struct ak_tensor t = arg->t;
     t.offset = 0;
     int id = ak_graph_add_value(c->out, arg->name, AK_VALUE_INPUT, t);
+    const struct ak_value *from = &c->g->values[arg->value];
+    bool known = from->kind == AK_VALUE_INPUT;
+    c->out->values[id].lo = known ? from->lo : 0;
+    c->out->values[id].hi = known ? from->hi : 2; /* as the builder has it */
     int *inputs = ak_arena_alloc(&c->out->arena, (c->out->ninputs + 1) * sizeof *inputs);
     if (c->out->ninputs) memcpy(inputs, c->out->inputs, c->out->ninputs * sizeof *inputs);
     inputs[c->out->ninputs++] = id;
