@@ -14,17 +14,18 @@
  * a little off: once all of an argument by the same relative step d, then each element by a random
  * one of that size. How far outputs move, as the root mean square D over a row, is what a rounding
  * of the inputs does to them, whatever the op: sums that cancel, exponents of large numbers, means
- * that are subtracted. With S the root mean square of truth over the row and u the rounding unit of
- * the output, element i may be off by
+ * that are subtracted. With S the root mean square of truth over the row, element i may be off by
  *
- *     tol * (D + u*S) * (1 + |truth_i| / S)
+ *     tol * (D + d*S) * (1 + |truth_i| / S)
  *
- * tol is the case's (rules/kernels.lua, with its reason). The step d is u32*sqrt(L) with L the
- * longest reduction in the graph: a sum of L terms in float, one after the other, is off by as much
- * (Higham, Accuracy and Stability of Numerical Algorithms, 4.2), blocked ones by less; storage in 16
- * bits adds half of its own u, since intermediate results may be stored so. S and D shrink with the
- * outputs, so zeros never pass for small numbers. NaN and infinities must be met by their like in
- * the same place. Where a second and third run of truth would take too long, D is d*S.
+ * tol is the case's (rules/kernels.lua, with its reason). The step d is u*sqrt(L), with u = 2^-24 and
+ * L the longest reduction in the graph: a sum of L terms in float, one after the other, is off by as
+ * much when rounding errors are random (Higham, Accuracy and Stability of Numerical Algorithms, 4.2),
+ * blocked ones by less; d*S is for errors that nothing random brings out, such as those of a sum of
+ * equal numbers, which have one sign. Storage in 16 bits adds half of its own u to d, since results in
+ * between may be stored so. Both S and D shrink with the outputs: zeros never pass for small numbers,
+ * and inputs rounded to 10 bits (TF32) are caught up to L = 11,000 and beyond. NaN and infinities must
+ * be met by their like in the same place. Where more runs of truth would take too long D is d*S.
  */
 #ifndef AK_JUDGE_H
 #define AK_JUDGE_H

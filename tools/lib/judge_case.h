@@ -51,7 +51,7 @@ struct ak_want { /* of one image */
         int64_t rows, length; /* length: of the last dim */
         double *value, *noise, *size; /* by element; by row: D and S */
     } out[AK_WORKER_ARGS];
-    double tol;
+    double tol, floor; /* floor: of D, relative to S */
 };
 /* full: with the runs that measure D. */
 int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p, const struct ak_image *im, bool full, uint64_t seed, struct ak_err *err);

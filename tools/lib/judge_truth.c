@@ -28,7 +28,7 @@ static int widen(struct ak_graph *g, struct ak_err *err) {
     for (size_t i = 0; i < g->nvalues; i++) {
         struct ak_value *v = &g->values[i];
         if (v->kind == AK_VALUE_INT || !narrow(v->t.dtype)) continue;
-        if (v->kind == AK_VALUE_INPUT) v->t = ak_tensor_new(AK_F64, v->t.ndim, v->t.shape);
+        if (v->kind == AK_VALUE_INPUT) v->t.dtype = AK_F64; /* its layout stays: the subgraph may take views of it */
         if (v->kind == AK_VALUE_INLINE) widen_constant(g, v);
     }
     for (size_t n = 0; n < g->nnodes; n++) {
@@ -92,14 +92,14 @@ struct inputs {
 };
 
 static void inputs_of(struct inputs *in, const struct ak_place *p, const struct ak_image *im) {
+    const struct ak_graph *g = p->c->graph;
     in->n = 0;
     for (size_t i = 0; i < im->n; i++) {
         if (!im->data[i]) continue;
-        struct ak_tensor from = p->c->args[i].t, *to = &in->t[in->n++];
+        struct ak_tensor from = p->c->args[i].t, *to = &in->t[in->n];
         from.data = im->data[i];
-        bool real = ak_dtype_is_float(from.dtype);
-        *to = ak_tensor_new(real ? AK_F64 : from.dtype, from.ndim, from.shape);
-        to->data = ak_malloc((size_t)ak_numel(to) * ak_dtype_size(to->dtype) + 8);
+        *to = g->values[g->inputs[in->n++]].t;
+        to->data = ak_calloc((size_t)ak_extent(to) + 1, ak_dtype_size(to->dtype));
         ak_copy(to, &from);
     }
 }
@@ -114,7 +114,7 @@ static void disturb(struct inputs *in, double d, bool alike, uint64_t seed) {
     for (size_t i = 0; i < in->n; i++) {
         if (in->t[i].dtype != AK_F64) continue;
         double *x = in->t[i].data, common = 1 + d * (ak_rand_u64(seed, 1000 + i) % 2 ? 1 : -1);
-        int64_t n = ak_numel(&in->t[i]);
+        int64_t n = ak_extent(&in->t[i]);
         uint64_t stream = seed + 1 + i;
 #pragma omp parallel for simd if (n > 1 << 16)
         for (int64_t k = 0; k < n; k++)
@@ -163,6 +163,9 @@ static int run_moved(struct ak_want *w, struct ak_truth *t, const struct ak_plac
     return rc;
 }
 
+/* What an output's rounding, and sums whose errors all have one sign, may do where nothing else moves it. */
+static double floor_of(const struct ak_truth *t, enum ak_dtype d) { return fmax(unit(d), step_of(t, d)); }
+
 static void keep_outputs(struct ak_want *w, const struct ak_place *p, const struct ak_tensor *out) {
     for (size_t i = 0; i < p->spec->nargs; i++) {
         if (p->c->args[i].role != AK_ROLE_OUTPUT) continue;
@@ -188,7 +191,7 @@ static int64_t shortest_row(const struct ak_want *w) {
 }
 
 int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p, const struct ak_image *im, bool full, uint64_t seed, struct ak_err *err) {
-    *w = (struct ak_want){.tol = p->c->tol};
+    *w = (struct ak_want){.tol = p->c->tol, .floor = floor_of(t, p->spec->dtype)};
     struct inputs in;
     struct ak_tensor out[AK_WORKER_ARGS];
     inputs_of(&in, p, im);
@@ -229,8 +232,8 @@ static double largest(enum ak_dtype d) {
 static double smallest(enum ak_dtype d) { return d == AK_F16 ? 0x1p-24 : d == AK_F64 ? __DBL_MIN__ : (double)__FLT_MIN__; }
 
 static double allowed(const struct ak_want *w, size_t o, int64_t row, double truth, enum ak_dtype d) {
-    double noise = w->out[o].noise[row], size = w->out[o].size[row], u = unit(d);
-    return w->tol * ((noise + u * size) * (size > 0 ? 1 + fabs(truth) / size : 1)) + smallest(d);
+    double noise = w->out[o].noise[row], size = w->out[o].size[row];
+    return w->tol * ((noise + w->floor * size) * (size > 0 ? 1 + fabs(truth) / size : 1)) + smallest(d);
 }
 
 /* Truth beyond the largest number may be that number's neighbourhood or infinity. */
