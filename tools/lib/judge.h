@@ -12,7 +12,7 @@
  *
  * What is allowed. Truth is the case's graph in double. Beside it the graph is run with every input
  * a little off: once all of an argument by the same relative step d, then each element by a random
- * one of that size. How far outputs move, as the root mean square D over a row, is what a rounding
+ * one of that size, a few times. How far outputs move at most, as the root mean square D over a row, is what a rounding
  * of the inputs does to them, whatever the op: sums that cancel, exponents of large numbers, means
  * that are subtracted. With S the root mean square of truth over the row, element i may be off by
  *

@@ -132,9 +132,11 @@ static double rms(const double *x, int64_t n) {
 
 static double unit(enum ak_dtype d) { return ak_dtype_eps(d) / 2; }
 
-static double step_of(const struct ak_truth *t, enum ak_dtype d) {
-    double float_unit = d == AK_F64 ? unit(AK_F64) : unit(AK_F32);
-    return float_unit * sqrt(t->length) + (ak_dtype_size(d) == 2 ? unit(d) / 2 : 0);
+/* A sum of equal terms is off by up to L*u/2 (Higham, 4.2), all its errors having one sign. */
+static double step_of(const struct ak_truth *t, enum ak_dtype d, bool equal) {
+    double u = d == AK_F64 ? unit(AK_F64) : unit(AK_F32), growth = sqrt(t->length);
+    if (equal) growth = fmax(growth, t->length / 4);
+    return u * growth + (ak_dtype_size(d) == 2 ? unit(d) / 2 : 0);
 }
 
 static void raise_noise(struct ak_want *w, size_t o, const double *moved, double *difference) {
@@ -163,9 +165,6 @@ static int run_moved(struct ak_want *w, struct ak_truth *t, const struct ak_plac
     return rc;
 }
 
-/* What an output's rounding, and sums whose errors all have one sign, may do where nothing else moves it. */
-static double floor_of(const struct ak_truth *t, enum ak_dtype d) { return fmax(unit(d), step_of(t, d)); }
-
 static void keep_outputs(struct ak_want *w, const struct ak_place *p, const struct ak_tensor *out) {
     for (size_t i = 0; i < p->spec->nargs; i++) {
         if (p->c->args[i].role != AK_ROLE_OUTPUT) continue;
@@ -191,7 +190,8 @@ static int64_t shortest_row(const struct ak_want *w) {
 }
 
 int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p, const struct ak_image *im, bool full, uint64_t seed, struct ak_err *err) {
-    *w = (struct ak_want){.tol = p->c->tol, .floor = floor_of(t, p->spec->dtype)};
+    double d = step_of(t, p->spec->dtype, strcmp(p->c->family, "equal") == 0);
+    *w = (struct ak_want){.tol = p->c->tol, .floor = fmax(d, unit(p->spec->dtype))};
     struct inputs in;
     struct ak_tensor out[AK_WORKER_ARGS];
     inputs_of(&in, p, im);
@@ -199,15 +199,14 @@ int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p
     if (!rc) keep_outputs(w, p, out);
     inputs_free(&in);
     if (rc) return -1;
-    double d = step_of(t, p->spec->dtype);
     if (!full) {
         for (size_t o = 0; o < w->n; o++)
             for (int64_t r = 0; r < w->out[o].rows; r++)
                 w->out[o].noise[r] = d * w->out[o].size[r];
         return 0;
     }
-    /* the mean of few squares may be small by chance: short rows take more of them */
-    int random = shortest_row(w) < 16 ? 4 : 1;
+    /* the mean of few squares, or of such as move together, may be small by chance */
+    int random = shortest_row(w) < 16 ? 5 : 3;
     rc = run_moved(w, t, p, im, d, true, seed, err);
     for (int i = 1; i <= random && !rc; i++)
         rc = run_moved(w, t, p, im, d, false, seed + (uint64_t)i * 100, err);
