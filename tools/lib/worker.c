@@ -160,22 +160,22 @@ static void limit(int what, rlim_t value) {
     setrlimit(what, &l);
 }
 
-/* Hardening beyond limits (seccomp, landlock) belongs here, before anything is loaded. */
+/* What libraries keep a thread (stacks, OpenBLAS's buffers) is beside what a kernel may take. */
+static rlim_t own_memory(void) { return ((rlim_t)1 << 30) + ((rlim_t)64 << 20) * (rlim_t)sysconf(_SC_NPROCESSORS_ONLN); }
+
 static void confine(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_DUMPABLE, 0);
-    if (getpgrp() != getpid()) setpgid(0, 0);
     close_range(AK_WORKER_MEM_FD + 1, ~0u, 0);
-    rlim_t ram = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_NOFILE, 64);
     limit(RLIMIT_CPU, 3600);
-#ifndef __SANITIZE_ADDRESS__
-    limit(RLIMIT_DATA, ram / 4);
-    limit(RLIMIT_AS, AK_WORKER_SPAN + ram / 2);
+#ifndef __SANITIZE_ADDRESS__ /* whose shadow is larger than any limit, and whose threads make processes */
+    limit(RLIMIT_DATA, own_memory());
+    limit(RLIMIT_AS, AK_WORKER_SPAN + 4 * own_memory());
+    ak_worker_jail();
 #endif
 }
 

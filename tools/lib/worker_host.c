@@ -131,6 +131,17 @@ int ak_worker_reserve(struct ak_worker *w, size_t bytes, struct ak_err *err) {
     return 0;
 }
 
+size_t ak_worker_private_mb(const struct ak_worker *w) {
+    char path[64], line[256];
+    unsigned long kb = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)w->pid);
+    FILE *f = w->pid > 0 ? fopen(path, "r") : NULL;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "RssAnon: %lu", &kb) == 1) break;
+    if (f) fclose(f);
+    return kb >> 10;
+}
+
 static double now_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

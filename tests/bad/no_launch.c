@@ -1,0 +1,2 @@
+/* must fail: load_fail: it has no ak_launch */
+#include "base.h"
