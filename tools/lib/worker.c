@@ -183,7 +183,9 @@ void ak_worker_main(int argc, char **argv) {
     if (argc != 3 || strcmp(argv[1], AK_WORKER_FLAG) != 0) return;
     ak_tool = "worker";
     confine((pid_t)strtol(argv[2], NULL, 10));
-    memory = mmap(NULL, AK_WORKER_SPAN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, AK_WORKER_MEM_FD, 0);
+    /* Far from where libraries go: a kernel that were loaded beyond it, far from libm, was seen to run 15%
+     * slower than its twin on this side. */
+    memory = mmap((void *)AK_WORKER_AT, AK_WORKER_SPAN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, AK_WORKER_MEM_FD, 0);
     if (memory == MAP_FAILED) _exit(AK_EXIT_IO);
     static struct ak_command c;
     static struct ak_reply r;
