@@ -154,8 +154,9 @@ static int same_bits(struct run *r) {
     char *mem = r->j->w.mem, *first = NULL;
     int rc = 0;
     for (int i = 0; i < LAUNCHES && !rc; i++) {
-        write_all(r, 0);
-        if ((rc = prepare(r) || launch(r) || untouched(r, 0))) break;
+        if (first) ak_set_write(mem, &r->place, 0, &r->image, 0, r->seed);
+        else write_all(r, 0);
+        if ((rc = (!first && prepare(r)) || launch(r) || untouched(r, 0))) break;
         mem = r->j->w.mem;
         if (!first) {
             first = ak_memdup(mem, r->place.end);

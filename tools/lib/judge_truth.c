@@ -182,6 +182,15 @@ static void keep_outputs(struct ak_want *w, const struct ak_place *p, const stru
     }
 }
 
+/* Without runs that measure it. A short row that is small by cancellation is as noisy as its neighbours. */
+static void assume_noise(struct ak_want *w, double d) {
+    for (size_t o = 0; o < w->n; o++) {
+        double all = rms(w->out[o].value, w->out[o].rows * w->out[o].length);
+        for (int64_t r = 0; r < w->out[o].rows; r++)
+            w->out[o].noise[r] = d * (w->out[o].length < 16 ? fmax(all, w->out[o].size[r]) : w->out[o].size[r]);
+    }
+}
+
 static int64_t shortest_row(const struct ak_want *w) {
     int64_t n = INT64_MAX;
     for (size_t o = 0; o < w->n; o++)
@@ -200,9 +209,7 @@ int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p
     inputs_free(&in);
     if (rc) return -1;
     if (!full) {
-        for (size_t o = 0; o < w->n; o++)
-            for (int64_t r = 0; r < w->out[o].rows; r++)
-                w->out[o].noise[r] = d * w->out[o].size[r];
+        assume_noise(w, d);
         return 0;
     }
     /* the mean of few squares, or of such as move together, may be small by chance */
