@@ -118,14 +118,10 @@ static void add_kernel(const char *source, const char *type) {
     nkernels++;
     char *own = rest_of_line(text, "type: "), *expect = rest_of_line(text, "must fail: ");
     k->type = type ? ak_strdup(type) : own ? own : ak_strdup("layernorm");
-    k->verdict = ak_strdup("pass");
-    if (expect) {
-        size_t n = strcspn(expect, ":");
-        k->verdict = ak_asprintf("%.*s", (int)n, expect);
-        k->why = ak_strdup(expect + n + 1 + (expect[n + 1] == ' '));
-    } else {
-        must(strstr(text, "must pass") != NULL, source);
-    }
+    must(expect || strstr(text, "must pass"), source);
+    size_t n = expect ? strcspn(expect, ":") : 0;
+    k->verdict = expect ? ak_asprintf("%.*s", (int)n, expect) : ak_strdup("pass");
+    k->why = expect ? ak_strdup(expect + n + 1 + (expect[n + 1] == ' ')) : NULL;
     free(expect);
     free(text);
 }
@@ -137,7 +133,11 @@ static void add_folder(const char *folder) {
     for (int i = 0; i < n; i++) {
         size_t len = strlen(list[i]->d_name);
         char *path = ak_path_join(folder, list[i]->d_name);
-        if (len > 2 && strcmp(list[i]->d_name + len - 2, ".c") == 0) add_kernel(path, NULL);
+        bool wanted = len > 2 && strcmp(list[i]->d_name + len - 2, ".c") == 0;
+#ifdef __SANITIZE_ADDRESS__ /* memory has no limit then */
+        wanted &= strcmp(list[i]->d_name, "hog.c") != 0;
+#endif
+        if (wanted) add_kernel(path, NULL);
         free(path);
         free(list[i]);
     }
@@ -229,6 +229,8 @@ int main(int argc, char **argv) {
     *strrchr(self, '/') = 0;
     build = self;
     setenv("AK_HOME", ".", 0);
+    /* with sanitizers: tools leave what they hold to their end, and a worker dies of its own signals */
+    setenv("ASAN_OPTIONS", "detect_leaks=0:handle_segv=0:handle_abort=0", 1);
     make_specs();
     add_folder("tests/bad");
     add_folder("tests/honest");

@@ -160,9 +160,6 @@ static void limit(int what, rlim_t value) {
     setrlimit(what, &l);
 }
 
-/* What libraries keep a thread (stacks, OpenBLAS's buffers) is beside what a kernel may take. */
-static rlim_t own_memory(void) { return ((rlim_t)1 << 30) + ((rlim_t)64 << 20) * (rlim_t)sysconf(_SC_NPROCESSORS_ONLN); }
-
 static void confine(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
@@ -172,11 +169,13 @@ static void confine(pid_t parent) {
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_NOFILE, 64);
     limit(RLIMIT_CPU, 3600);
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow is larger than any limit, and whose threads make processes */
-    limit(RLIMIT_DATA, own_memory());
-    limit(RLIMIT_AS, AK_WORKER_SPAN + 4 * own_memory());
-    ak_worker_jail();
+#ifndef __SANITIZE_ADDRESS__ /* its shadow is larger than any limit */
+    /* what libraries keep a thread (stacks, OpenBLAS's buffers) is beside what a kernel may take */
+    rlim_t own = ((rlim_t)1 << 30) + ((rlim_t)64 << 20) * (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
+    limit(RLIMIT_DATA, own);
+    limit(RLIMIT_AS, AK_WORKER_SPAN + 4 * own);
 #endif
+    ak_worker_jail();
 }
 
 void ak_worker_main(int argc, char **argv) {
