@@ -403,7 +403,7 @@ int ak_judge_bench(struct ak_judge *j) {
     for (int p = 0; p < phases; p++)
         if (phase(j, p, b->rounds * (size_t)(p + 1) / (size_t)phases, looks)) return -1;
     struct ak_interval own = ak_median_interval(b->samples[AK_CANDIDATE], b->n, 0.99);
-    if (cross_check(j, own.median) || look(j)) return -1;
+    if (cross_check(j, own.median) || look(j) || ak_judge_habits(j)) return -1;
     j->timing = (struct ak_timing){.latency_us = own.median, .low_us = own.low, .high_us = own.high, .prepare_us = b->prepare_us, .calls = b->calls};
     if (b->has[AK_INCUMBENT]) j->timing.incumbent = ratio(b, AK_INCUMBENT);
     if (b->has[AK_OPPONENT]) j->timing.opponent = ratio(b, AK_OPPONENT);

@@ -205,19 +205,10 @@ static int check_stage(struct ak_judge *j, struct ak_stage *stage) {
     return 0;
 }
 
-/* A kernel allocates nothing; a few MB are a library's that it links. One that took more would make
- * hard cases fail for want of memory. */
-static int check_memory(struct ak_judge *j, size_t before_mb) {
-    size_t now_mb = ak_worker_private_mb(&j->w);
-    if (now_mb <= before_mb + 200) return 0;
-    return ak_judge_say(j, AK_VERDICT_REFUSED, "it took %zu MB of memory of its own", now_mb - before_mb);
-}
-
 int ak_judge_check(struct ak_judge *j, const char *stage) {
-    size_t before_mb = ak_worker_private_mb(&j->w);
     for (size_t i = 0; i < AK_NSTAGES && j->verdict == AK_VERDICT_PASS; i++) {
         if (stage && strcmp(stage, j->stages[i].name) != 0) continue;
-        if (check_stage(j, &j->stages[i]) == 0) check_memory(j, before_mb);
+        if (check_stage(j, &j->stages[i]) == 0) ak_judge_habits(j);
     }
     return j->verdict == AK_VERDICT_PASS ? 0 : -1;
 }

@@ -1,6 +1,7 @@
 /* A judge's life: its worker, truths and verdict. */
 #include "judge.h"
 
+#include <omp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +62,25 @@ static int load_ours(struct ak_judge *j, enum ak_slot slot, const char *path, st
 
 static int load_candidate(struct ak_judge *j) {
     struct ak_reply r;
+    j->loaded = true;
     if (load(j, AK_CANDIDATE, j->opt.candidate, &r, "while it was loaded it")) return -1;
     return r.status == AK_OK ? 0 : ak_judge_say(j, AK_VERDICT_LOAD_FAIL, "%s", r.text);
+}
+
+/* OpenMP's, and those that our kernels had started before the candidate was there. */
+static int usual_threads(int before) {
+    int n = omp_get_max_threads();
+    return n > before ? n : before;
+}
+
+/* A kernel allocates nothing; a few MB are a library's that it links. One that took more would make
+ * hard cases fail for want of memory. Threads beside OpenMP's would work while another is timed. */
+int ak_judge_habits(struct ak_judge *j) {
+    size_t mb = ak_worker_private_mb(&j->w);
+    int threads = ak_worker_threads(&j->w), usual = usual_threads(j->threads_before);
+    if (mb > j->mb_before + 200) return ak_judge_say(j, AK_VERDICT_REFUSED, "it took %zu MB of memory of its own", mb - j->mb_before);
+    if (threads > usual) return ak_judge_say(j, AK_VERDICT_REFUSED, "it has %d threads where OpenMP has %d", threads, usual);
+    return 0;
 }
 
 int ak_judge_start(struct ak_judge *j, const struct ak_spec *spec, const struct ak_judge_options *opt, struct ak_err *err) {
@@ -76,6 +94,8 @@ int ak_judge_start(struct ak_judge *j, const struct ak_spec *spec, const struct 
     if (ak_worker_start(&j->w, err)) return -1;
     int rc = load_ours(j, AK_OPPONENT, opt->opponent, err) || load_ours(j, AK_INCUMBENT, opt->incumbent, err) || ak_bench_plan(j, err);
     if (rc) return j->killed ? 0 : -1;
+    j->mb_before = ak_worker_private_mb(&j->w);
+    j->threads_before = ak_worker_threads(&j->w);
     load_candidate(j);
     return 0;
 }

@@ -96,11 +96,14 @@ struct ak_judge {
 
     enum ak_verdict verdict;
     char why[512];
+    bool loaded; /* the candidate's code has run */
     bool killed; /* the worker was killed from outside: no verdict, try again */
     struct ak_stage stages[AK_NSTAGES];
     struct ak_where where;
     struct ak_timing timing;
 
+    size_t mb_before;   /* memory and threads of the worker without the candidate */
+    int threads_before;
     struct ak_truth *truths; /* by graph; made when first asked for */
     struct ak_bench *bench;  /* what will be timed, planned before the candidate is loaded */
     double own_us;           /* the slower of opponent and incumbent at the own shape; an estimate where there is neither */

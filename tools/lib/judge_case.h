@@ -67,6 +67,8 @@ int ak_judge_say(struct ak_judge *j, enum ak_verdict v, const char *fmt, ...) __
 /* A command; -1 if the worker is gone, which is a verdict (or an outside kill): doing says what was being done. */
 int ak_judge_do(struct ak_judge *j, const struct ak_command *c, struct ak_reply *r, double limit_s, const char *doing);
 double ak_judge_limit(const struct ak_judge *j, double calls); /* seconds for so many calls at the own shape */
+/* Memory and threads that it should not have: 0, or -1. */
+int ak_judge_habits(struct ak_judge *j);
 void ak_where_text(char *to, size_t size, const struct ak_where *w);
 
 /* Timing is planned before the candidate is loaded. */

@@ -142,7 +142,7 @@ static int one_process(struct ak_judge *j, const struct ak_spec *spec, const str
 static int process(struct ak_judge *j, const struct ak_spec *spec, const struct ak_trial_options *opt, bool check, struct ak_err *err) {
     int rc = one_process(j, spec, opt, check, err);
     if (!rc && j->killed) rc = one_process(j, spec, opt, check, err);
-    if (!rc && j->killed && !j->own_us) return ak_fail(err, AK_EXIT_IO, "the worker was killed from outside, twice");
+    if (!rc && j->killed && !j->loaded) return ak_fail(err, AK_EXIT_IO, "the worker was killed from outside, twice");
     return rc;
 }
 

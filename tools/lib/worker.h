@@ -94,8 +94,9 @@ int ak_worker_start(struct ak_worker *w, struct ak_err *err);
 void ak_worker_stop(struct ak_worker *w);
 /* Makes the memory at least that large; it may move in this process. -1 if there is not as much. */
 int ak_worker_reserve(struct ak_worker *w, size_t bytes, struct ak_err *err);
-/* Memory that is its own, in MB; 0 if it has ended. */
+/* Memory that is its own, in MB, and threads; 0 if it has ended. */
 size_t ak_worker_private_mb(const struct ak_worker *w);
+int ak_worker_threads(const struct ak_worker *w);
 /* 0: a reply. -1: there is none and never will be, state and why say so. */
 int ak_worker_do(struct ak_worker *w, const struct ak_command *c, struct ak_reply *r, double limit_s);
 

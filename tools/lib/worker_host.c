@@ -131,16 +131,21 @@ int ak_worker_reserve(struct ak_worker *w, size_t bytes, struct ak_err *err) {
     return 0;
 }
 
-size_t ak_worker_private_mb(const struct ak_worker *w) {
+/* A number of its status. */
+static unsigned long status(const struct ak_worker *w, const char *key) {
     char path[64], line[256];
-    unsigned long kb = 0;
+    unsigned long v = 0;
+    size_t len = strlen(key);
     snprintf(path, sizeof path, "/proc/%ld/status", (long)w->pid);
     FILE *f = w->pid > 0 ? fopen(path, "r") : NULL;
     while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "RssAnon: %lu", &kb) == 1) break;
+        if (strncmp(line, key, len) == 0 && line[len] == ':') v = strtoul(line + len + 1, NULL, 10);
     if (f) fclose(f);
-    return kb >> 10;
+    return v;
 }
+
+size_t ak_worker_private_mb(const struct ak_worker *w) { return status(w, "RssAnon") >> 10; }
+int ak_worker_threads(const struct ak_worker *w) { return (int)status(w, "Threads"); }
 
 static double now_s(void) {
     struct timespec t;
