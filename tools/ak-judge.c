@@ -7,7 +7,6 @@
  * is SPECDIR/best.so where there is one. A record that is there once the lock is ours was made by
  * another run meanwhile, and stays.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +102,8 @@ int main(int argc, char **argv) {
     cJSON *facts = ak_judge_trial(&spec, &o, &err);
     if (!facts) ak_die_err(&err);
     write_facts(facts);
-    if (!ak_option_quiet && strcmp(output, "-") != 0) ak_facts_print(stderr, facts);
+    if (ak_option_verbose) ak_facts_print(stderr, facts);
+    else if (!ak_option_quiet) ak_facts_print_line(stderr, facts);
     bool pass = strcmp(ak_json_get(facts, "verdict")->valuestring, "pass") == 0;
     cJSON_Delete(facts);
     ak_vendor_close(vendor);

@@ -86,7 +86,6 @@ struct ak_judge_options {
     double timeout_s;  /* for one call, beside what its size asks for */
     double sample_us;  /* shortest sample */
     double budget_ms;  /* for timing, more or less */
-    bool verbose;
 };
 
 struct ak_judge {
@@ -132,7 +131,8 @@ struct ak_trial_options {
 };
 /* facts.json of it (format "ak-facts", version 1), NULL on error; caller deletes. */
 cJSON *ak_judge_trial(const struct ak_spec *spec, const struct ak_trial_options *opt, struct ak_err *err);
-/* What it says, for people. */
+/* What it says, for people: all of it, or in a line. */
 void ak_facts_print(FILE *f, const cJSON *facts);
+void ak_facts_print_line(FILE *f, const cJSON *facts);
 
 #endif

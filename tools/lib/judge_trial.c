@@ -209,6 +209,15 @@ static void print_ratio(FILE *f, const cJSON *facts, const char *key, const char
     fprintf(f, "%s: %.4f [%.4f, %.4f] n=%.0f %s\n", key, number(r, "speedup"), number(r, "low"), number(r, "high"), number(r, "n"), by);
 }
 
+void ak_facts_print_line(FILE *f, const cJSON *facts) {
+    const cJSON *inc = ak_json_get(facts, "vs_incumbent"), *opp = ak_json_get(facts, "vs_opponent");
+    fprintf(f, "%.8s %s", text(facts, "hash"), text(facts, "verdict"));
+    if (ak_json_get(facts, "latency_us")) fprintf(f, " %.3f us", number(facts, "latency_us"));
+    if (inc) fprintf(f, ", %.3fx the incumbent", number(inc, "speedup"));
+    if (opp) fprintf(f, ", %.3fx the opponent", number(opp, "speedup"));
+    fprintf(f, "%s%s\n", text(facts, "why")[0] ? ": " : "", text(facts, "why"));
+}
+
 void ak_facts_print(FILE *f, const cJSON *facts) {
     const cJSON *s, *check = ak_json_get(facts, "check");
     fprintf(f, "verdict: %s\n", text(facts, "verdict"));
