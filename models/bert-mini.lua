@@ -1,5 +1,3 @@
--- a BERT sized for a laptop
-
 local body = require "bert_body"
 
 return {

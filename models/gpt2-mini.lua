@@ -1,5 +1,3 @@
--- a GPT-2 sized for a laptop
-
 local body = require "gpt2_body"
 
 return {

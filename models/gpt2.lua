@@ -1,5 +1,3 @@
--- GPT-2, 124 million parameters
-
 local body = require "gpt2_body"
 
 return {

@@ -1,5 +1,3 @@
--- a LLaMA of 124 million parameters
-
 local body = require "llama_body"
 
 return {

@@ -1,5 +1,3 @@
--- a LLaMA sized for a laptop
-
 local body = require "llama_body"
 
 return {

@@ -1,5 +1,3 @@
--- LLaMA-2 7B with 8 key/value heads
-
 local body = require "llama_body"
 
 return {

@@ -1,5 +1,3 @@
--- LLaMA-2 7B
-
 local body = require "llama_body"
 
 return {

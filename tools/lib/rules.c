@@ -1,213 +1,65 @@
-/* The sandbox: a Lua state whose globals are made by hand. No io, os, debug, package or load; the
- * allocator bounds memory, a count hook bounds instructions and keeps raising once they are used
- * up, so that a pcall cannot swallow the end; pairs goes by sorted keys, since the order of a
- * hash table differs from run to run. */
+/* Data crosses to Lua and back as trees. What a function returned is attached to its tree as it is
+ * read, so that an error half way leaves one tree to delete. */
 #include "rules.h"
 
 #include <lauxlib.h>
 #include <limits.h>
-#include <lualib.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "file.h"
 #include "json.h"
 #include "lua_host.h"
 #include "mem.h"
+#include "sandbox.h"
 
 enum {
-    MEMORY_LIMIT = 512 << 20,
-    STEP = 10000,         /* instructions between two looks of the hook */
-    MAX_STEPS = 200000,   /* 2e9 instructions: about ten seconds */
-    MAX_DEPTH = 100,      /* of nested tables */
-    RANDOM_SEED = 20240229
+    MAX_DEPTH = 100,    /* of nested tables */
+    MAX_ITEMS = 1 << 22 /* of one result: tables that share tables can stand for very many */
 };
 
 struct ak_rules {
-    lua_State *L;
-    char *path, *dir;
-    size_t memory;
-    long steps;
+    struct ak_sandbox box;
 };
 
-static void *alloc(void *ud, void *p, size_t old, size_t size) {
-    struct ak_rules *r = ud;
-    if (!p) old = 0;
-    if (size == 0) {
-        free(p);
-        r->memory -= old;
-        return NULL;
-    }
-    if (r->memory - old + size > MEMORY_LIMIT) return NULL;
-    void *q = realloc(p, size);
-    if (q) r->memory += size - old;
-    return q;
+struct call {
+    const char *name;
+    const cJSON *arg;
+    lua_CFunction push_first; /* may be NULL */
+    void *first;
+    cJSON *result;
+    size_t items;
+};
+
+/* ---- JSON to Lua ---- */
+
+static void push_number(lua_State *L, double d) {
+    if (d == -0x1p63 || d == 0x1p63) /* how INT64_MIN and INT64_MAX are read */
+        lua_pushinteger(L, d < 0 ? INT64_MIN : INT64_MAX);
+    else if (d == floor(d) && fabs(d) < 0x1p63)
+        lua_pushinteger(L, (lua_Integer)d);
+    else
+        lua_pushnumber(L, d);
 }
 
-static struct ak_rules *host_of(lua_State *L) {
-    void *ud;
-    lua_getallocf(L, &ud);
-    return ud;
-}
-
-static void count(lua_State *L, lua_Debug *ar) {
-    (void)ar;
-    if (++host_of(L)->steps <= MAX_STEPS) return;
-    lua_sethook(L, count, LUA_MASKCOUNT, 1); /* from now on every instruction raises, a pcall loop's too */
-    luaL_error(L, "used up its %d million instructions", MAX_STEPS / 1000 * STEP / 1000);
-}
-
-/* ---- what the sandbox offers beside Lua's own pure functions ---- */
-
-static const char array_mark; /* registry key of the metatable that array{} sets */
-
-static int array(lua_State *L) {
-    if (lua_isnoneornil(L, 1)) {
-        lua_settop(L, 0);
-        lua_newtable(L);
-    }
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 1);
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &array_mark);
-    lua_setmetatable(L, 1);
-    return 1;
-}
-
-/* Keys in order: numbers before strings, everything else last and unordered. */
-static int key_less(lua_State *L, int a, int b) {
-    int ta = lua_type(L, a), tb = lua_type(L, b);
-    if (ta != tb) return ta == LUA_TNUMBER || (ta == LUA_TSTRING && tb != LUA_TNUMBER);
-    return (ta == LUA_TNUMBER || ta == LUA_TSTRING) && lua_compare(L, a, b, LUA_OPLT);
-}
-
-static int less(lua_State *L) {
-    lua_pushboolean(L, key_less(L, 1, 2));
-    return 1;
-}
-
-static int next_sorted(lua_State *L) { /* upvalues: the keys, how far */
-    lua_Integer i = lua_tointeger(L, lua_upvalueindex(2)) + 1;
-    lua_pushinteger(L, i);
-    lua_replace(L, lua_upvalueindex(2));
-    if (lua_rawgeti(L, lua_upvalueindex(1), i) == LUA_TNIL) return 1;
-    lua_pushvalue(L, -1);
-    lua_gettable(L, 1);
-    return 2;
-}
-
-static int pairs_sorted(lua_State *L) {
-    luaL_checkany(L, 1);
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 1);
-    lua_getfield(L, LUA_REGISTRYINDEX, "table.sort");
-    lua_newtable(L);
-    lua_Integer n = 0;
-    for (lua_pushnil(L); lua_next(L, 1);) {
-        lua_pop(L, 1);
-        lua_pushvalue(L, -1);
-        lua_rawseti(L, 3, ++n);
-    }
-    lua_pushvalue(L, 3);
-    lua_insert(L, 2);
-    lua_pushcfunction(L, less);
-    lua_call(L, 2, 0);
-    lua_pushinteger(L, 0);
-    lua_pushcclosure(L, next_sorted, 2);
-    lua_pushvalue(L, 1);
-    return 2;
-}
-
-static int print_stderr(lua_State *L) {
-    for (int i = 1; i <= lua_gettop(L); i++)
-        fprintf(stderr, "%s%s", i > 1 ? "\t" : "", luaL_tolstring(L, i, NULL)), lua_pop(L, 1);
-    fputc('\n', stderr);
-    return 0;
-}
-
-/* require "name": NAME.lua beside the rule, loaded once. */
-static int require(lua_State *L) {
-    const char *name = luaL_checkstring(L, 1);
-    struct ak_rules *r = host_of(L);
-    if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name)) return luaL_error(L, "'%s' is not the name of a module", name);
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "loaded modules");
-    if (lua_getfield(L, -1, name) != LUA_TNIL) return 1;
-    lua_pop(L, 1);
-    lua_pushfstring(L, "%s/%s.lua", r->dir, name);
-    if (luaL_loadfilex(L, lua_tostring(L, -1), "t")) return lua_error(L);
-    lua_call(L, 0, 1);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -4, name);
-    return 1;
-}
-
-static void keep_only(lua_State *L, const char *const *names) {
-    lua_newtable(L);
-    for (; *names; names++) {
-        lua_getfield(L, -2, *names);
-        lua_setfield(L, -2, *names);
-    }
-    lua_remove(L, -2);
-}
-
-static int open_sandbox(lua_State *L) {
-    static const char *const base[] = {"assert", "error", "getmetatable", "ipairs", "next", "pcall", "rawequal", "rawget", "rawlen",
-                                       "rawset", "select", "setmetatable", "tonumber", "tostring", "type", "xpcall", NULL};
-    static const luaL_Reg own[] = {{"pairs", pairs_sorted}, {"print", print_stderr}, {"require", require}, {"array", array}, {NULL, NULL}};
-    luaL_requiref(L, LUA_GNAME, luaopen_base, 0);
-    keep_only(L, base);
-    luaL_setfuncs(L, own, 0);
-    luaL_requiref(L, LUA_STRLIBNAME, luaopen_string, 0);
-    lua_pushnil(L);
-    lua_setfield(L, -2, "dump");
-    lua_setfield(L, -2, LUA_STRLIBNAME);
-    luaL_requiref(L, LUA_TABLIBNAME, luaopen_table, 0);
-    lua_getfield(L, -1, "sort");
-    lua_setfield(L, LUA_REGISTRYINDEX, "table.sort");
-    lua_setfield(L, -2, LUA_TABLIBNAME);
-    luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
-    lua_getfield(L, -1, "randomseed");
-    lua_pushinteger(L, RANDOM_SEED);
-    lua_call(L, 1, 0);
-    lua_pushnil(L);
-    lua_setfield(L, -2, "randomseed");
-    lua_setfield(L, -2, LUA_MATHLIBNAME);
-    lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
-    lua_newtable(L);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &array_mark);
-    return 0;
-}
-
-/* ---- JSON to Lua and back ---- */
-
-/* A null is nil: a field that is absent. */
+/* A null is nil: a field that is absent. In an array it leaves a hole, and at its end nothing. */
 static void push(lua_State *L, const cJSON *v) {
     luaL_checkstack(L, 4, "too deep");
-    int64_t i;
-    struct ak_err ignored;
     switch (v->type & 0xff) {
     case cJSON_True: lua_pushboolean(L, 1); break;
     case cJSON_False: lua_pushboolean(L, 0); break;
     case cJSON_String: lua_pushstring(L, v->valuestring); break;
-    case cJSON_Raw: lua_pushinteger(L, strtoll(v->valuestring, NULL, 10)); break;
-    case cJSON_Number:
-        if (ak_json_as_i64(v, &i, &ignored) == 0 && fabs(v->valuedouble) < 0x1p63)
-            lua_pushinteger(L, i);
-        else if (v->valuedouble == 0x1p63)
-            lua_pushinteger(L, INT64_MAX);
-        else
-            lua_pushnumber(L, v->valuedouble);
-        break;
+    case cJSON_Raw: lua_pushinteger(L, strtoll(v->valuestring, NULL, 10)); break; /* ak_json_new_i64 */
+    case cJSON_Number: push_number(L, v->valuedouble); break;
     case cJSON_Array: {
-        lua_newtable(L);
+        lua_createtable(L, cJSON_GetArraySize(v), 0);
         lua_Integer n = 0;
         for (const cJSON *e = v->child; e; e = e->next) {
             push(L, e);
             lua_rawseti(L, -2, ++n);
         }
-        lua_rawgetp(L, LUA_REGISTRYINDEX, &array_mark);
-        lua_setmetatable(L, -2);
+        ak_sandbox_mark_array(L);
         break;
     }
     case cJSON_Object:
@@ -221,139 +73,147 @@ static void push(lua_State *L, const cJSON *v) {
     }
 }
 
-static cJSON *pull(lua_State *L, int at, int depth, const char *where);
+/* ---- Lua to JSON ---- */
 
-static bool is_array(lua_State *L, int at) {
-    if (lua_rawlen(L, at) > 0) return true;
-    if (!lua_getmetatable(L, at)) return false;
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &array_mark);
-    bool marked = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    return marked;
+struct place { /* where in the result: a chain up to its root */
+    const struct place *up;
+    const char *key; /* NULL: an index */
+    lua_Integer index;
+    int depth;
+};
+
+static void push_path(lua_State *L, const struct place *p) {
+    if (!p->up) {
+        lua_pushliteral(L, "");
+        return;
+    }
+    luaL_checkstack(L, 4, "too deep");
+    push_path(L, p->up);
+    if (p->key)
+        lua_pushfstring(L, "%s%s", p->up->up ? "." : "", p->key);
+    else
+        lua_pushfstring(L, "[%I]", p->index);
+    lua_concat(L, 2);
+}
+
+/* what: "is a %s" and the like */
+static void refuse(lua_State *L, const struct call *c, const struct place *p, const char *what, const char *type) {
+    push_path(L, p);
+    const char *path = lua_tostring(L, -1), *file = ak_sandbox_of(L)->path;
+    lua_pushfstring(L, what, type);
+    if (*path)
+        luaL_error(L, "%s: '%s' of what '%s' gives %s", file, path, c->name, lua_tostring(L, -1));
+    else
+        luaL_error(L, "%s: what '%s' gives %s", file, c->name, lua_tostring(L, -1));
+}
+
+static void pull(lua_State *L, struct call *c, cJSON *into, const struct place *p);
+
+static void attach(struct call *c, cJSON *into, const struct place *p, cJSON *item) {
+    if (!item) ak_die(AK_EXIT_IO, "out of memory");
+    if (!into)
+        c->result = item;
+    else if (p->key)
+        cJSON_AddItemToObject(into, p->key, item);
+    else
+        cJSON_AddItemToArray(into, item);
+}
+
+static void pull_array(lua_State *L, struct call *c, cJSON *a, const struct place *p, int at) {
+    lua_Integer n = (lua_Integer)lua_rawlen(L, at);
+    for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1))
+        if (!lua_isinteger(L, -2) || lua_tointeger(L, -2) < 1 || lua_tointeger(L, -2) > n) refuse(L, c, p, "is a list with other keys too", "");
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_rawgeti(L, at, i);
+        pull(L, c, a, &(struct place){.up = p, .index = i, .depth = p->depth + 1});
+        lua_pop(L, 1);
+    }
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-static cJSON *pull_table(lua_State *L, int at, int depth) {
-    if (is_array(L, at)) {
-        cJSON *a = cJSON_CreateArray();
-        lua_Integer n = (lua_Integer)lua_rawlen(L, at);
-        for (lua_Integer i = 1; i <= n; i++) {
-            lua_rawgeti(L, at, i);
-            cJSON_AddItemToArray(a, pull(L, lua_gettop(L), depth + 1, "an element"));
-            lua_pop(L, 1);
-        }
-        return a;
-    }
-    /* by sorted keys: the order of a hash table differs from run to run */
+/* By sorted keys: the order of a hash table differs from run to run. */
+static void pull_object(lua_State *L, struct call *c, cJSON *o, const struct place *p, int at) {
     size_t n = 0, cap = 0;
     for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1))
         cap++;
     const char **keys = lua_newuserdatauv(L, (cap + 1) * sizeof *keys, 0);
     for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
-        if (lua_type(L, -2) != LUA_TSTRING) luaL_error(L, "a table that is returned has a key that is not a string");
-        keys[n++] = lua_tostring(L, -2);
+        if (lua_type(L, -2) != LUA_TSTRING) refuse(L, c, p, "has a key that is a %s", luaL_typename(L, -2));
+        keys[n] = lua_tostring(L, -2);
+        if (strlen(keys[n]) != lua_rawlen(L, -2)) refuse(L, c, p, "has a key with a zero byte", "");
+        n++;
     }
     qsort(keys, n, sizeof *keys, by_text);
-    cJSON *o = cJSON_CreateObject();
     for (size_t i = 0; i < n; i++) {
-        lua_getfield(L, at, keys[i]);
-        cJSON_AddItemToObject(o, keys[i], pull(L, lua_gettop(L), depth + 1, keys[i]));
+        lua_pushstring(L, keys[i]);
+        lua_rawget(L, at);
+        pull(L, c, o, &(struct place){.up = p, .key = keys[i], .depth = p->depth + 1});
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
-    return o;
 }
 
-/* What a rule returned. A function, a coroutine or a cycle in it is an error. (The tree leaks on
- * an error; the tool that sees one is about to end.) */
-static cJSON *pull(lua_State *L, int at, int depth, const char *where) {
-    if (depth > MAX_DEPTH) luaL_error(L, "a table that is returned is nested more than %d deep, or holds itself", MAX_DEPTH);
+static void pull_table(lua_State *L, struct call *c, cJSON *into, const struct place *p, int at) {
+    if (p->depth > MAX_DEPTH) refuse(L, c, p->up, "is nested too deep, or holds itself", "");
+    bool array = lua_rawlen(L, at) > 0 || ak_sandbox_is_array(L, at);
+    cJSON *t = array ? cJSON_CreateArray() : cJSON_CreateObject();
+    attach(c, into, p, t);
+    (array ? pull_array : pull_object)(L, c, t, p, at);
+}
+
+/* The value on top of the stack. */
+static void pull(lua_State *L, struct call *c, cJSON *into, const struct place *p) {
+    int at = lua_gettop(L);
     luaL_checkstack(L, 8, "too deep");
+    if (++c->items > MAX_ITEMS) refuse(L, c, p, "is more than can be", "");
     switch (lua_type(L, at)) {
-    case LUA_TNIL: return cJSON_CreateNull();
-    case LUA_TBOOLEAN: return cJSON_CreateBool(lua_toboolean(L, at));
-    case LUA_TSTRING: return cJSON_CreateString(lua_tostring(L, at));
-    case LUA_TNUMBER: return lua_isinteger(L, at) ? ak_json_new_i64(lua_tointeger(L, at)) : ak_json_new_num(lua_tonumber(L, at));
-    case LUA_TTABLE: return pull_table(L, at, depth);
-    default: luaL_error(L, "%s that is returned is a %s", where, luaL_typename(L, at)); return NULL;
+    case LUA_TNIL: attach(c, into, p, cJSON_CreateNull()); break;
+    case LUA_TBOOLEAN: attach(c, into, p, cJSON_CreateBool(lua_toboolean(L, at))); break;
+    case LUA_TSTRING:
+        if (strlen(lua_tostring(L, at)) != lua_rawlen(L, at)) refuse(L, c, p, "holds a zero byte", "");
+        attach(c, into, p, cJSON_CreateString(lua_tostring(L, at)));
+        break;
+    case LUA_TNUMBER: attach(c, into, p, lua_isinteger(L, at) ? ak_json_new_i64(lua_tointeger(L, at)) : ak_json_new_num(lua_tonumber(L, at))); break;
+    case LUA_TTABLE: pull_table(L, c, into, p, at); break;
+    default: refuse(L, c, p, "is a %s", luaL_typename(L, at));
     }
 }
 
 /* ---- calls ---- */
 
-static int traceback(lua_State *L) {
-    const char *msg = lua_tostring(L, 1);
-    luaL_traceback(L, L, msg ? msg : "(an error that is not a string)", 1);
-    return 1;
-}
-
-/* Runs what lies on the stack (a function and nargs arguments) under the limits. */
-static int guarded(struct ak_rules *r, int nargs, int nresults, struct ak_err *err) {
-    lua_State *L = r->L;
-    int base = lua_gettop(L) - nargs;
-    lua_pushcfunction(L, traceback);
-    lua_insert(L, base);
-    r->steps = 0;
-    lua_sethook(L, count, LUA_MASKCOUNT, STEP);
-    int rc = lua_pcall(L, nargs, nresults, base);
-    lua_remove(L, base);
-    if (rc == LUA_OK) return 0;
-    const char *msg = lua_tostring(L, -1);
-    ak_fail(err, AK_EXIT_INPUT, "%s", rc == LUA_ERRMEM ? "out of its memory (512 MiB)" : msg ? msg : "unknown error");
-    if (rc == LUA_ERRMEM) ak_fail_in(err, "%s", r->path);
-    lua_pop(L, 1);
-    return -1;
-}
-
 static int load(lua_State *L) {
-    struct ak_rules *r = lua_touserdata(L, 1);
-    if (luaL_loadfilex(L, r->path, "t")) return lua_error(L);
+    const char *path = ak_sandbox_of(L)->path;
+    ak_sandbox_load(L, path);
     lua_call(L, 0, 1);
-    if (!lua_istable(L, -1)) return luaL_error(L, "%s: a rule is a module that returns a table", r->path);
+    if (!lua_istable(L, -1)) return luaL_error(L, "%s: a rule is a module that returns a table", path);
     lua_setfield(L, LUA_REGISTRYINDEX, "module");
     return 0;
 }
 
 struct ak_rules *ak_rules_open(const char *path, struct ak_err *err) {
     struct ak_rules *r = ak_calloc(1, sizeof *r);
-    r->path = ak_strdup(path);
-    r->dir = ak_path_dir(path);
-    r->L = lua_newstate(alloc, r);
-    if (!r->L) ak_die(AK_EXIT_IO, "out of memory");
-    lua_pushcfunction(r->L, open_sandbox);
-    int rc = guarded(r, 0, 0, err);
-    if (rc == 0) {
-        lua_pushcfunction(r->L, load);
-        lua_pushlightuserdata(r->L, r);
-        rc = guarded(r, 1, 0, err);
+    int rc = ak_sandbox_open(&r->box, path, err);
+    if (!rc) {
+        lua_pushcfunction(r->box.L, load);
+        rc = ak_sandbox_call(&r->box, 0, 0, err);
     }
-    if (rc == 0) return r;
+    if (!rc) return r;
     ak_rules_close(r);
     return NULL;
 }
 
 void ak_rules_close(struct ak_rules *r) {
     if (!r) return;
-    lua_close(r->L);
-    free(r->path);
-    free(r->dir);
+    ak_sandbox_close(&r->box);
     free(r);
 }
 
-struct call {
-    const char *name;
-    const cJSON *arg;
-    cJSON *result;
-    lua_CFunction push_first; /* may be NULL */
-    void *first;
-};
-
 static int call(lua_State *L) {
     struct call *c = lua_touserdata(L, 1);
-    struct ak_rules *r = host_of(L);
     lua_getfield(L, LUA_REGISTRYINDEX, "module");
-    if (lua_getfield(L, -1, c->name) != LUA_TFUNCTION) return luaL_error(L, "%s: there is no function '%s'", r->path, c->name);
+    if (lua_getfield(L, -1, c->name) != LUA_TFUNCTION)
+        return luaL_error(L, "%s: there is no function '%s'", ak_sandbox_of(L)->path, c->name);
     int nargs = 1;
     if (c->push_first) {
         lua_pushcfunction(L, c->push_first);
@@ -363,39 +223,39 @@ static int call(lua_State *L) {
     }
     push(L, c->arg);
     lua_call(L, nargs, 1);
-    c->result = c->push_first ? cJSON_CreateNull() : pull(L, lua_gettop(L), 0, "the value");
+    if (c->push_first) lua_pushboolean(L, 1); /* only that it ended */
+    pull(L, c, NULL, &(struct place){0});
     return 0;
-}
-
-static cJSON *protected_call(struct ak_rules *r, struct call *c, struct ak_err *err) {
-    lua_pushcfunction(r->L, call);
-    lua_pushlightuserdata(r->L, c);
-    return guarded(r, 1, 0, err) ? NULL : c->result;
-}
-
-cJSON *ak_rules_call(struct ak_rules *r, const char *name, const cJSON *arg, struct ak_err *err) {
-    return protected_call(r, &(struct call){.name = name, .arg = arg}, err);
-}
-
-int ak_rules_run(struct ak_rules *r, const char *name, lua_CFunction push_first, void *first, const cJSON *arg, struct ak_err *err) {
-    cJSON *none = protected_call(r, &(struct call){.name = name, .arg = arg, .push_first = push_first, .first = first}, err);
-    cJSON_Delete(none);
-    return none ? 0 : -1;
 }
 
 static int field(lua_State *L) {
     struct call *c = lua_touserdata(L, 1);
     lua_getfield(L, LUA_REGISTRYINDEX, "module");
-    if (lua_getfield(L, -1, c->name) == LUA_TNIL) return luaL_error(L, "%s: there is no field '%s'", host_of(L)->path, c->name);
-    c->result = pull(L, lua_gettop(L), 0, c->name);
+    if (lua_getfield(L, -1, c->name) == LUA_TNIL) return luaL_error(L, "%s: there is no field '%s'", ak_sandbox_of(L)->path, c->name);
+    pull(L, c, NULL, &(struct place){0});
     return 0;
 }
 
+static cJSON *protected(struct ak_rules *r, lua_CFunction f, struct call *c, struct ak_err *err) {
+    lua_pushcfunction(r->box.L, f);
+    lua_pushlightuserdata(r->box.L, c);
+    if (ak_sandbox_call(&r->box, 1, 0, err) == 0) return c->result;
+    cJSON_Delete(c->result);
+    return NULL;
+}
+
+cJSON *ak_rules_call(struct ak_rules *r, const char *name, const cJSON *arg, struct ak_err *err) {
+    return protected(r, call, &(struct call){.name = name, .arg = arg}, err);
+}
+
+int ak_rules_run(struct ak_rules *r, const char *name, lua_CFunction push_first, void *first, const cJSON *arg, struct ak_err *err) {
+    cJSON *ended = protected(r, call, &(struct call){.name = name, .arg = arg, .push_first = push_first, .first = first}, err);
+    cJSON_Delete(ended);
+    return ended ? 0 : -1;
+}
+
 cJSON *ak_rules_field(struct ak_rules *r, const char *name, struct ak_err *err) {
-    struct call c = {.name = name};
-    lua_pushcfunction(r->L, field);
-    lua_pushlightuserdata(r->L, &c);
-    return guarded(r, 1, 0, err) ? NULL : c.result;
+    return protected(r, field, &(struct call){.name = name}, err);
 }
 
 const char *ak_home(void) {
