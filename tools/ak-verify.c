@@ -21,8 +21,8 @@
 #include "verify.h"
 
 static const char *expect, *inputs_path, *plan_path, *specs_dir, *vendor_dir, *backend = "reference", *output = "-";
-static int64_t seed = -1, pairs = 31, memory_mb = 3000;
-static double budget = 60;
+static int64_t seed = -1, pairs = 201, memory_mb = 3000;
+static double budget = 20;
 static bool all, lockstep;
 
 static const struct ak_option options[] = {
@@ -159,6 +159,10 @@ static void print_summary(const cJSON *o, const struct ak_verify_result *r) {
         fprintf(stderr, "speedup %.3f (%.3f to %.3f): %.3f ms -> %.3f ms\n", ak_json_get(o, "speedup")->valuedouble,
                 ak_json_get(o, "speedup_low")->valuedouble, ak_json_get(o, "speedup_high")->valuedouble,
                 ak_json_get(o, "baseline_ms")->valuedouble, ak_json_get(o, "optimized_ms")->valuedouble);
+    if (r->preempted > (long)r->npairs)
+        fprintf(stderr, "other work took a core from this %ld times while timing: the speedup may be off\n", r->preempted);
+    double share = ak_verify_reference_share(r);
+    if (share > 0.02) fprintf(stderr, "%.0f%% of the baseline's time is the reference's, which no vendor kernel does (-v names it)\n", 100 * share);
     const cJSON *b;
     cJSON_ArrayForEach(b, ak_json_get(o, "blame")) fprintf(stderr, "to blame: %s\n", b->valuestring);
     fprintf(stderr, "%s%s%s\n", r->match ? "match" : "NO MATCH", r->reason ? ": " : "", r->reason ? r->reason : "");

@@ -7,11 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
-#include "file.h"
-#include "host.h"
-#include "json.h"
 #include "stats.h"
 #include "verify_run.h"
 
@@ -194,6 +192,16 @@ struct ak_verify_step *ak_verify_row(struct ak_verify_run *v, const struct ak_ex
     return &r->steps[r->nsteps++];
 }
 
+void ak_verify_add_base(struct ak_verify_step *row, const struct ak_exec *base, size_t step, double us) {
+    row->baseline_us += us;
+    if (strcmp(ak_exec_step_info(base, step).by, "reference") == 0) row->reference_us += us;
+}
+
+long ak_verify_preempted(void) {
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? u.ru_nivcsw : 0;
+}
+
 static int timed_run(struct ak_verify_run *v, struct ak_exec *x, double *us, double *step_us, struct ak_err *err) {
     double from = now_us();
     if (ak_exec_run(x, v->inputs, NULL, step_us, err)) return -1;
@@ -228,7 +236,7 @@ static void summarise(struct ak_verify_run *v, struct ak_exec *base, struct ak_e
         v->r->steps[row_of[s.unit]].optimized_us += step_median(so, i, n, column);
     }
     for (size_t i = 0; i < sb->nsteps; i++)
-        v->r->steps[row_of[ak_exec_step_info(base, i).unit]].baseline_us += step_median(sb, i, n, column);
+        ak_verify_add_base(&v->r->steps[row_of[ak_exec_step_info(base, i).unit]], base, i, step_median(sb, i, n, column));
     free(row_of);
     free(column);
 }
@@ -244,6 +252,7 @@ static int time_both(struct ak_verify_run *v, struct ak_exec *base, struct ak_ex
     r->base_us = ak_calloc(want + 1, sizeof *r->base_us);
     r->opt_us = ak_calloc(want + 1, sizeof *r->opt_us);
     double start = now_us(), warm;
+    long before = ak_verify_preempted();
     int rc = timed_run(v, base, &warm, NULL, err) || timed_run(v, opt, &warm, NULL, err) ? -1 : 0;
     for (size_t i = 0; i < want && !rc; i++) {
         if (i >= MIN_PAIRS && now_us() - start > v->opt->budget_s * 1e6) break;
@@ -253,6 +262,7 @@ static int time_both(struct ak_verify_run *v, struct ak_exec *base, struct ak_ex
             rc = timed_run(v, opt, &r->opt_us[i], sample(&so, i), err) || timed_run(v, base, &r->base_us[i], sample(&sb, i), err);
         r->npairs = i + 1;
     }
+    r->preempted = ak_verify_preempted() - before;
     if (!rc) summarise(v, base, opt, &sb, &so);
     r->timed = !rc && r->npairs > 0;
     free(sb.us);

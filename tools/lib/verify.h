@@ -66,9 +66,10 @@ struct ak_verify_output {
     bool ok;
 };
 struct ak_verify_step { /* steps of one kind, summed over the model */
-    const char *what, *by;
-    const char *spec; /* or NULL */
+    const char *what, *by; /* by: in the optimised model */
+    const char *spec;      /* or NULL */
     bool group;
+    double reference_us; /* what of baseline_us the reference took, for want of an opponent */
     double baseline_us, optimized_us;
     size_t count;
 };
@@ -77,6 +78,7 @@ struct ak_verify_result {
     struct ak_verify_output *outputs; /* as many as the graph has */
     double *base_us, *opt_us;         /* by pair */
     size_t npairs;
+    long preempted; /* how often another process took a core from us while timing */
     struct ak_verify_step *steps;
     size_t nsteps, cap_steps;
     double prepare_us; /* of the kept kernels, all sites */
@@ -85,6 +87,9 @@ struct ak_verify_result {
 int ak_verify(const struct ak_graph *g, struct ak_kept_plan *plan, const struct ak_tensor *inputs,
               const struct ak_verify_options *opt, struct ak_verify_result *r, struct ak_err *err);
 void ak_verify_release(struct ak_verify_result *r);
+/* The part of the baseline's time that the reference took: what no opponent does makes the
+ * baseline slower than it need be. */
+double ak_verify_reference_share(const struct ak_verify_result *r);
 /* verify.json (format "ak-verify", version 1); caller deletes. */
 cJSON *ak_verify_to_json(const struct ak_verify_result *r, const struct ak_graph *g, const struct ak_kept_plan *plan,
                          const struct ak_verify_options *opt);

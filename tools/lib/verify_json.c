@@ -19,6 +19,7 @@ static void add_times(cJSON *o, const struct ak_verify_result *r) {
     ak_json_add_num(o, "baseline_ms", ak_median(r->base_us, n) / 1e3);
     ak_json_add_num(o, "optimized_ms", ak_median(r->opt_us, n) / 1e3);
     ak_json_add_i64(o, "pairs", (int64_t)n);
+    ak_json_add_i64(o, "preempted", r->preempted);
     ak_json_add_num(o, "prepare_ms", r->prepare_us / 1e3);
     free(ratio);
 }
@@ -59,6 +60,15 @@ static void add_kernels(cJSON *o, const struct ak_kept_plan *p) {
     }
 }
 
+double ak_verify_reference_share(const struct ak_verify_result *r) {
+    double total = 0, reference = 0;
+    for (size_t i = 0; i < r->nsteps; i++) {
+        total += r->steps[i].baseline_us;
+        reference += r->steps[i].reference_us;
+    }
+    return total > 0 ? reference / total : 0;
+}
+
 static void add_steps(cJSON *o, const struct ak_verify_result *r) {
     cJSON *list = cJSON_AddArrayToObject(o, "steps");
     for (size_t i = 0; i < r->nsteps; i++) {
@@ -71,6 +81,7 @@ static void add_steps(cJSON *o, const struct ak_verify_result *r) {
         ak_json_add_i64(e, "count", (int64_t)s->count);
         ak_json_add_num(e, "baseline_us", s->baseline_us);
         ak_json_add_num(e, "optimized_us", s->optimized_us);
+        ak_json_add_num(e, "baseline_reference_us", s->reference_us);
         cJSON_AddItemToArray(list, e);
     }
 }
@@ -89,6 +100,7 @@ cJSON *ak_verify_to_json(const struct ak_verify_result *r, const struct ak_graph
     add_kernels(o, plan);
     ak_json_add_i64(o, "seed", (int64_t)opt->seed);
     add_steps(o, r);
+    ak_json_add_num(o, "baseline_reference_share", ak_verify_reference_share(r));
     cJSON_AddItemToObject(o, "host", ak_host_info());
     return o;
 }

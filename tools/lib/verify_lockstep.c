@@ -26,27 +26,29 @@ static size_t steps_of_unit(const struct ak_exec *x, size_t from, size_t unit) {
     return n;
 }
 
-static int run_one(struct lock *l, int who, size_t step, double *total, double *row, struct ak_err *err) {
+/* Without a row it warms up. */
+static int run_one(struct lock *l, int who, size_t step, size_t repeat, struct ak_verify_step *row, struct ak_err *err) {
     double us;
     if (ak_exec_step(l->x[who], step, &us, err)) return -1;
-    if (total) {
-        *total += us;
-        *row += us / (double)l->repeats;
+    if (!row) return 0;
+    if (who == BASE) {
+        l->v->r->base_us[repeat] += us;
+        ak_verify_add_base(row, l->x[BASE], step, us / (double)l->repeats);
+    } else {
+        l->v->r->opt_us[repeat] += us;
+        row->optimized_us += us / (double)l->repeats;
     }
     return 0;
 }
 
 /* Steps i of both sides (either may have fewer) in turn, after a run to warm up. */
 static int time_steps(struct lock *l, size_t i, const size_t *n, struct ak_verify_step *row, struct ak_err *err) {
-    struct ak_verify_result *r = l->v->r;
     for (int who = BASE; who <= OPT; who++)
-        if (i < n[who] && run_one(l, who, l->at[who] + i, NULL, NULL, err)) return -1;
+        if (i < n[who] && run_one(l, who, l->at[who] + i, 0, NULL, err)) return -1;
     for (size_t k = 0; k < l->repeats; k++)
         for (int turn = 0; turn < 2; turn++) {
             int who = (k + (size_t)turn) % 2 ? OPT : BASE;
-            double *total = who == BASE ? &r->base_us[k] : &r->opt_us[k];
-            double *sum = who == BASE ? &row->baseline_us : &row->optimized_us;
-            if (i < n[who] && run_one(l, who, l->at[who] + i, total, sum, err)) return -1;
+            if (i < n[who] && run_one(l, who, l->at[who] + i, k, row, err)) return -1;
         }
     return 0;
 }
@@ -78,7 +80,7 @@ static int run_unit(struct lock *l, size_t unit, struct ak_err *err) {
     for (int who = 0; who < 3; who++)
         n[who] = steps_of_unit(l->x[who], l->at[who], unit);
     for (size_t i = 0; i < n[TRUTH]; i++)
-        if (run_one(l, TRUTH, l->at[TRUTH] + i, NULL, NULL, err)) return -1;
+        if (run_one(l, TRUTH, l->at[TRUTH] + i, 0, NULL, err)) return -1;
     struct ak_verify_step *row = ak_verify_row(l->v, l->x[OPT], l->at[OPT]);
     row->count++;
     for (size_t i = 0; i < n[BASE] || i < n[OPT]; i++)
@@ -130,10 +132,12 @@ int ak_verify_lockstep(struct ak_verify_run *v, const struct ak_group *plain, st
     }
     time_t last = time(NULL);
     size_t nunits = ak_exec_nunits(l.x[OPT]);
+    long before = ak_verify_preempted();
     for (size_t unit = 0; unit < nunits; unit++) {
         if (run_unit(&l, unit, err)) goto out;
         say(&l, unit, nunits, &last);
     }
+    v->r->preempted = ak_verify_preempted() - before;
     compare_outputs(&l);
     ak_verify_count(v, l.x[OPT]);
     v->r->timed = l.repeats > 0;

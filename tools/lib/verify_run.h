@@ -20,6 +20,8 @@ void ak_verify_count(struct ak_verify_run *v, struct ak_exec *opt);
 /* Sets r->match to false; the first reason stays. */
 void ak_verify_reason(struct ak_verify_result *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 struct ak_verify_step *ak_verify_row(struct ak_verify_run *v, const struct ak_exec *opt, size_t step);
+long ak_verify_preempted(void); /* of this process, so far */
+void ak_verify_add_base(struct ak_verify_step *row, const struct ak_exec *base, size_t step, double us);
 int ak_verify_lockstep(struct ak_verify_run *v, const struct ak_group *plain, struct ak_err *err);
 
 #endif
