@@ -54,6 +54,10 @@ int ak_json_str(const cJSON *o, const char *key, const char **out, struct ak_err
 }
 
 int ak_json_as_i64(const cJSON *v, int64_t *out, struct ak_err *err) {
+    if (cJSON_IsRaw(v)) { /* ak_json_new_i64 */
+        *out = strtoll(v->valuestring, NULL, 10);
+        return 0;
+    }
     if (!cJSON_IsNumber(v) || v->valuedouble != floor(v->valuedouble) || isinf(v->valuedouble))
         return ak_fail(err, AK_EXIT_INPUT, "not an integer");
     double d = v->valuedouble;
@@ -62,8 +66,8 @@ int ak_json_as_i64(const cJSON *v, int64_t *out, struct ak_err *err) {
 }
 
 int ak_json_as_num(const cJSON *v, double *out, struct ak_err *err) {
-    if (cJSON_IsNumber(v)) {
-        *out = v->valuedouble;
+    if (cJSON_IsNumber(v) || cJSON_IsRaw(v)) {
+        *out = cJSON_IsRaw(v) ? strtod(v->valuestring, NULL) : v->valuedouble;
         return 0;
     }
     if (cJSON_IsString(v)) {
@@ -108,7 +112,8 @@ int ak_json_object(const cJSON *o, const char *key, const cJSON **out, struct ak
 }
 
 cJSON *ak_json_new_i64(int64_t v) {
-    if (v > -(1LL << 53) && v < 1LL << 53) return cJSON_CreateNumber((double)v);
+    /* cJSON prints 15 digits where the 16th and 17th change less than DBL_EPSILON */
+    if (v > -1000000000000000 && v < 1000000000000000) return cJSON_CreateNumber((double)v);
     char buf[32];
     snprintf(buf, sizeof buf, "%lld", (long long)v);
     return cJSON_CreateRaw(buf);

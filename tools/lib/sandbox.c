@@ -18,8 +18,8 @@
 enum {
     MEMORY_MB = 512,
     STEP = 2000,          /* instructions between two looks of the hook */
-    MILLIONS = 2000,      /* of instructions: about ten seconds */
-    SECONDS = 30,         /* of processor time, for what instructions do not show */
+    MILLIONS = 1000,      /* of instructions: some seconds */
+    SECONDS = 6,          /* of processor time, for what instructions do not show */
     MOST_MOVED = 10000000, /* elements in one table.move */
     RANDOM_SEED = 20240229
 };
