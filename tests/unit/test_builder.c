@@ -36,11 +36,20 @@ static int build(struct ak_graph *g, const char *body) {
     return rc;
 }
 
+/* On one line, as TAP wants it. */
+static const char *flat(const char *s) {
+    static char line[80];
+    snprintf(line, sizeof line, "%s", s + strspn(s, "\n"));
+    for (char *p = line; *p; p++)
+        if (*p == '\n') *p = ' ';
+    return line;
+}
+
 static void refused(const char *body, const char *fragment) {
     struct ak_graph g;
     int rc = build(&g, body);
     bool good = rc && strstr(err.msg, fragment) && err.code == AK_EXIT_INPUT;
-    ok(good, "%.90s: %s", body, fragment);
+    ok(good, "%s: %s", flat(body), fragment);
     if (!good) printf("# got %d %.200s\n", rc, err.msg);
     ak_graph_release(&g);
 }
@@ -147,7 +156,7 @@ static void right(void) {
                        "z = g:op('aten.to.dtype', {z, 'f64'})\n"
                        "assert(z.dtype == 'f64')\n"
                        "g:output(z, c)");
-    ok(rc == 0, "a graph of several ops: %s", err.msg);
+    ok(rc == 0, "a graph of several ops: %s", flat(err.msg));
     if (rc) return;
     ok(g.ninputs == 1 && g.values[g.inputs[0]].lo == 1 && g.values[g.inputs[0]].hi == 9, "its input with a range");
     const struct ak_node *n = &g.nodes[0];
@@ -190,7 +199,7 @@ static void models(void) {
         struct ak_graph g;
         int rc = model(&g, all[i].name, NULL, NULL, "cpu");
         const struct ak_tensor *out = rc ? NULL : &g.values[g.outputs[0]].t;
-        ok(!rc && strcmp(g.name, all[i].name) == 0 && out->dtype == AK_F32, "%s builds: %s", all[i].name, err.msg);
+        ok(!rc && strcmp(g.name, all[i].name) == 0 && out->dtype == AK_F32, "%s builds: %s", all[i].name, flat(err.msg));
         if (!rc) {
             double m = parameters(&g) / 1e6;
             ok(m > 0.99 * all[i].millions && m < 1.01 * all[i].millions, "%s has %g million parameters", all[i].name, m);
@@ -202,7 +211,7 @@ static void models(void) {
         }
         ak_graph_release(&g);
         rc = model(&g, all[i].name, all[i].other, "bf16", "cuda");
-        ok(!rc && g.values[g.inputs[0]].t.shape[1] == strtoll(strchr(all[i].other, ',') + 1, NULL, 10), "%s takes another shape: %s", all[i].name, err.msg);
+        ok(!rc && g.values[g.inputs[0]].t.shape[1] == strtoll(strchr(all[i].other, ',') + 1, NULL, 10), "%s takes another shape: %s", all[i].name, flat(err.msg));
         bool all_bf16 = !rc;
         for (size_t k = 0; !rc && k < g.nvalues; k++)
             if (g.values[k].kind == AK_VALUE_RANDOM) all_bf16 = all_bf16 && g.values[k].t.dtype == AK_BF16;

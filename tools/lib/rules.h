@@ -19,7 +19,8 @@ struct ak_rules *ak_rules_open(const char *path, struct ak_err *err);
 void ak_rules_close(struct ak_rules *r);
 /* Calls function `name` of the module with one argument; returns its one result (caller deletes).
  * A Lua error is AK_EXIT_INPUT with file:line and a traceback. Empty tables become {} unless
- * made with the host's `array{}`. */
+ * made with the host's `array{}`. A null is an absent field; numbers that are not finite are
+ * json.h's strings on both ways. */
 cJSON *ak_rules_call(struct ak_rules *r, const char *name, const cJSON *arg, struct ak_err *err);
 /* A field of the module that is not a function, as JSON. */
 cJSON *ak_rules_field(struct ak_rules *r, const char *name, struct ak_err *err);

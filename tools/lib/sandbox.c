@@ -58,19 +58,23 @@ static double processor_s(void) {
 static void look(lua_State *L, lua_Debug *ar);
 
 /* From now on every instruction raises, a pcall loop's too. */
-static void end(lua_State *L, const char *why) {
+static void end(lua_State *L, int level, const char *why) {
     lua_sethook(L, look, LUA_MASKCOUNT, 1);
-    luaL_error(L, "%s", why);
+    luaL_where(L, level);
+    lua_pushstring(L, why);
+    lua_concat(L, 2);
+    lua_error(L);
 }
 
-static void check_time(lua_State *L) {
-    if (processor_s() - ak_sandbox_of(L)->began_s > SECONDS) end(L, "runs for too long");
+/* level: 0 in the hook, 1 in a C function */
+static void check_time(lua_State *L, int level) {
+    if (processor_s() - ak_sandbox_of(L)->began_s > SECONDS) end(L, level, "runs for too long");
 }
 
 static void look(lua_State *L, lua_Debug *ar) {
     (void)ar;
-    if (++ak_sandbox_of(L)->looks > MILLIONS * (1000000L / STEP)) end(L, "runs for too many instructions");
-    check_time(L);
+    if (++ak_sandbox_of(L)->looks > MILLIONS * (1000000L / STEP)) end(L, 0, "runs for too many instructions");
+    check_time(L, 0);
 }
 
 /* ---- arrays ---- */
@@ -190,7 +194,7 @@ static int bounded_setmetatable(lua_State *L) {
 
 /* With __len a table would claim any length, and C would walk it. */
 static int bounded_table(lua_State *L) {
-    check_time(L);
+    check_time(L, 1);
     if (luaL_getmetafield(L, 1, "__len") != LUA_TNIL) return luaL_error(L, "a table with __len is not for the table library here");
     return original(L);
 }
@@ -202,7 +206,7 @@ static int bounded_move(lua_State *L) {
 }
 
 static int bounded_rep(lua_State *L) {
-    check_time(L);
+    check_time(L, 1);
     if (*luaL_checkstring(L, 1) || lua_rawlen(L, 1) || *luaL_optstring(L, 3, "") || lua_rawlen(L, 3)) return original(L);
     luaL_checkinteger(L, 2);
     lua_pushliteral(L, ""); /* the original would count to n for it */
@@ -226,7 +230,7 @@ static int repetitions(const char *p, size_t len) {
 }
 
 static int bounded_pattern(lua_State *L) {
-    check_time(L);
+    check_time(L, 1);
     size_t len, plen;
     luaL_checklstring(L, 1, &len);
     const char *p = luaL_checklstring(L, 2, &plen);
@@ -340,8 +344,15 @@ static int open_all(lua_State *L) {
 
 /* ---- calls ---- */
 
+/* Without the C functions that began it all. */
 static int traceback(lua_State *L) {
+    static const char outer[] = "\n\t[C]: in ?";
     luaL_traceback(L, L, luaL_tolstring(L, 1, NULL), 1);
+    size_t len, n = sizeof outer - 1;
+    const char *text = lua_tolstring(L, -1, &len);
+    while (len > n && memcmp(text + len - n, outer, n) == 0)
+        len -= n;
+    lua_pushlstring(L, text, len);
     return 1;
 }
 
