@@ -201,25 +201,36 @@ NOINLINE float row_max(const float *x, int64_t n) {
     return max_of(m[0]);
 }
 
+/* Long chains of float additions drift: every LONG elements the sums s move on to all. */
+#define LONG (64 * STEP)
+INLINE void settle(vec *all, vec *s) {
+    ALL for (int a = 0; a < ACC; a++) {
+        *all += s[a];
+        s[a] = (vec){0};
+    }
+}
+
 /* Maximum, then exps; `next` bytes on is what comes after. */
 NOINLINE struct stat two_pass(const float *x, int64_t n) {
     float m = row_max(x, n);
-    vec s[ACC];
+    vec s[ACC], all = {0};
     ALL for (int a = 0; a < ACC; a++) s[a] = (vec){0};
     int64_t i = 0;
-    for (; i + STEP <= n; i += STEP)
+    for (; i + STEP <= n; i += STEP) {
+        if (i % LONG == 0) settle(&all, s);
         ALL for (int a = 0; a < ACC; a++) {
             s[a] += exp_le0(load(x + i + a * VL) - m);
             if (NEXT_PIECE) __builtin_prefetch(x + i + a * VL + n, 0, 2);
         }
+    }
     for (; i + VL <= n; i += VL) s[0] += exp_le0(load(x + i) - m);
     if (i < n) s[0] += exp_le0(load_part(x + i, n - i) - m);
-    ALL for (int a = 1; a < ACC; a++) s[0] += s[a];
-    return (struct stat){m, sum_of(s[0]), 0};
+    settle(&all, s);
+    return (struct stat){m, sum_of(all), 0};
 }
 
-/* Both in one pass, each lane on its own, rescaled once in ACC vectors. */
-NOINLINE struct stat one_pass(const float *x, int64_t n) {
+/* Both in one pass over at most LONG elements, each lane on its own, rescaled once in ACC vectors. */
+NOINLINE struct stat one_pass_part(const float *x, int64_t n) {
     vec m = (vec){0} - FLT_MAX, s = {0};
     for (int64_t i = 0; i < n; i += STEP) {
         vec v[ACC], top = m, part = {0};
@@ -237,12 +248,22 @@ NOINLINE struct stat one_pass(const float *x, int64_t n) {
     return (struct stat){max, sum_of(s * exp_le0(m - max)), 0};
 }
 
+static struct stat one_pass(const float *x, int64_t n) {
+    if (n <= LONG) return one_pass_part(x, n);
+    struct stat s = {-FLT_MAX, 0, 0};
+    for (int64_t i = 0; i < n; i += LONG) s = join(s, one_pass_part(x + i, n - i < LONG ? n - i : LONG));
+    return s;
+}
+
 NOINLINE double plain_sum(const float *x, int64_t n) {
-    vec s = {0};
+    double sum = 0;
     int64_t i = 0;
-    for (; i + VL <= n; i += VL) s += load(x + i);
-    double sum = sum_of(s);
-    for (; i < n; i++) sum += x[i];
+    while (i + VL <= n) {
+        vec s = {0};
+        for (int k = 0; k < 64 && i + VL <= n; k++, i += VL) s += load(x + i);
+        sum += (double)sum_of(s);
+    }
+    for (; i < n; i++) sum += (double)x[i];
     return sum;
 }
 

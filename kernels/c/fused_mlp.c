@@ -335,7 +335,7 @@ static void plan_blocks(struct phase *p, int threads) {
     }
     p->mc = per(p->m, mb, MR);
     p->pc = per(p->count, nb, p->unit);
-    p->kc = p->m <= MR ? p->k : per(p->k, parts(p->k, KC), 1);
+    p->kc = per(p->k, parts(p->k, p->m <= MR ? 4 * KC : KC), 1);
 }
 
 /* Panel i of gate and up: halves of one panel, or panels in turn. */

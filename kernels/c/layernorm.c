@@ -171,9 +171,13 @@ static struct stat join(struct stat a, struct stat b) {
     return (struct stat){n, a.mean + d * part, a.m2 + b.m2 + d * d * a.n * part};
 }
 
-INLINE float sum_all(vec *s) {
-    ALL for (int a = 1; a < ACC; a++) s[0] += s[a];
-    return sum_of(s[0]);
+/* Long chains of float additions drift: every LONG elements the sums s move on to all. */
+#define LONG (64 * STEP)
+INLINE void settle(vec *all, vec *s) {
+    ALL for (int a = 0; a < ACC; a++) {
+        *all += s[a];
+        s[a] = (vec){0};
+    }
 }
 
 /* What the next row will need, fetched while this one is worked on. */
@@ -189,43 +193,50 @@ INLINE void fetch(struct ahead next, int64_t i) {
 
 /* The sum of t, which also goes to keep unless that is NULL. */
 INLINE float sum_terms(const float *x, const float *res, float *keep, int64_t n, struct ahead next, int64_t part) {
-    vec s[ACC];
+    vec s[ACC], all = {0};
     ALL for (int a = 0; a < ACC; a++) s[a] = (vec){0};
     int64_t i = 0;
-    for (; i + STEP <= n; i += STEP)
+    for (; i + STEP <= n; i += STEP) {
+        if (i % LONG == 0) settle(&all, s);
         ALL for (int a = 0; a < ACC; a++) {
             vec t = term(x, res, i + a * VL);
             if (keep) store(keep + i + a * VL, t);
             if (NEXT_ROW && i < part) fetch(next, i + a * VL);
             s[a] += t;
         }
+    }
     for (; i < n; i += VL) {
         int64_t left = n - i < VL ? n - i : VL;
         vec t = term_part(x, res, i, i + left);
         if (keep) store_part(keep + i, t, left);
         s[0] += t;
     }
-    return sum_all(s);
+    settle(&all, s);
+    return sum_of(all);
 }
 
 /* A block about its mean; what the mean lost to rounding shows as the sum of the differences. */
 INLINE struct stat block_stat(const float *x, const float *res, float mean, int64_t n) {
-    vec s[ACC], q[ACC];
+    vec s[ACC], q[ACC], all_s = {0}, all_q = {0};
     ALL for (int a = 0; a < ACC; a++) s[a] = q[a] = (vec){0};
     int64_t i = 0;
-    for (; i + STEP <= n; i += STEP)
+    for (; i + STEP <= n; i += STEP) {
+        if (i % LONG == 0) settle(&all_s, s), settle(&all_q, q);
         ALL for (int a = 0; a < ACC; a++) {
             vec d = term(x, res, i + a * VL) - mean;
             s[a] += d;
             q[a] += d * d;
         }
+    }
     for (; i < n; i++) {
         float d = x[i] + (res ? res[i] : 0) - mean;
         s[0][0] += d;
         q[0][0] += d * d;
     }
-    float lost = sum_all(s) / (float)n;
-    return (struct stat){(float)n, mean + lost, sum_all(q) - lost * lost * (float)n};
+    settle(&all_s, s);
+    settle(&all_q, q);
+    float lost = sum_of(all_s) / (float)n;
+    return (struct stat){(float)n, mean + lost, sum_of(all_q) - lost * lost * (float)n};
 }
 
 INLINE struct stat row_stat(const float *x, const float *res, float *keep, int64_t n, struct ahead next) {

@@ -225,7 +225,7 @@ static void plan_blocks(struct job *j) {
     }
     j->mc = per(j->m, mb, MR);
     j->nc = per(j->n, nb, NR);
-    j->kc = j->m <= MR ? j->k : per(j->k, parts(j->k, KC), 1);
+    j->kc = per(j->k, parts(j->k, j->m <= MR ? 4 * KC : KC), 1);
     j->tasks = j->nb * parts(j->m, j->mc) * parts(j->n, j->nc);
 }
 

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <omp.h>
 
-#define PIECE 4096         /* knob tier=1 values=256,1024,4096,16384 : elements of C between visits to the doubles */
+#define PIECE 1024         /* knob tier=1 values=256,512,1024,4096 : elements of C between visits to the doubles */
 #define BAND 1024          /* knob tier=1 values=256,1024,4096 : most columns in a task */
 #define DOWN 32            /* knob tier=1 values=16,32,64,256 : rows that columns go down between visits to the doubles */
 #define COLUMNS 4          /* knob tier=1 values=1,2,4,8,16 : vectors of columns that go down C together */

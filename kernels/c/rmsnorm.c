@@ -168,26 +168,37 @@ INLINE void fetch(struct ahead next, int64_t i) {
     if (next.res) __builtin_prefetch(next.res + i * next.size, 0, HINT);
 }
 
+/* Long chains of float additions drift: every LONG elements the sums s move on to all. */
+#define LONG (64 * STEP)
+INLINE void settle(vec *all, vec *s) {
+    ALL for (int a = 0; a < ACC; a++) {
+        *all += s[a];
+        s[a] = (vec){0};
+    }
+}
+
 /* The sum of t^2. t goes to keep unless that is NULL. */
 INLINE float squares(const float *x, const float *res, float *keep, int64_t n, struct ahead next) {
-    vec s[ACC];
+    vec s[ACC], all = {0};
     ALL for (int a = 0; a < ACC; a++) s[a] = (vec){0};
     int64_t i = 0;
-    for (; i + STEP <= n; i += STEP)
+    for (; i + STEP <= n; i += STEP) {
+        if (i % LONG == 0) settle(&all, s);
         ALL for (int a = 0; a < ACC; a++) {
             vec t = term(x, res, i + a * VL);
             if (keep) store(keep + i + a * VL, t);
             if (NEXT_ROW && i < n * FETCH_FIRST / 100) fetch(next, i + a * VL);
             s[a] += t * t;
         }
+    }
     for (; i < n; i += VL) {
         int64_t left = n - i < VL ? n - i : VL;
         vec t = term_part(x, res, i, i + left);
         if (keep) store_part(keep + i, t, left);
         s[0] += t * t;
     }
-    ALL for (int a = 1; a < ACC; a++) s[0] += s[a];
-    return sum_of(s[0]);
+    settle(&all, s);
+    return sum_of(all);
 }
 
 /* out = t * scale * w and sum = t, where sum is wanted. */

@@ -218,17 +218,28 @@ NOINLINE float row_max(const float *x, int64_t n) {
     return max_of(m[0]);
 }
 
+/* Long chains of float additions drift: every LONG elements the sums s move on to all. */
+#define LONG (64 * STEP)
+INLINE void settle(vec *all, vec *s) {
+    ALL for (int a = 0; a < ACC; a++) {
+        *all += s[a];
+        s[a] = (vec){0};
+    }
+}
+
 /* The sum of exp(x - m), which also goes to e unless that is NULL; the next row is `next` on. */
 INLINE float exps(const float *x, float m, int64_t n, float *e, int64_t next) {
-    vec s[ACC], y;
+    vec s[ACC], all = {0}, y;
     ALL for (int a = 0; a < ACC; a++) s[a] = (vec){0};
     int64_t i = 0;
-    for (; i + STEP <= n; i += STEP)
+    for (; i + STEP <= n; i += STEP) {
+        if (i % LONG == 0) settle(&all, s);
         ALL for (int a = 0; a < ACC; a++) {
             s[a] += y = exp_le0(load(x + i + a * VL) - m);
             if (NEXT_ROW) __builtin_prefetch(x + i + a * VL + next, 0, 2);
             if (e) store(e + i + a * VL, y);
         }
+    }
     for (; i + VL <= n; i += VL) {
         s[0] += y = exp_le0(load(x + i) - m);
         if (e) store(e + i, y);
@@ -237,8 +248,8 @@ INLINE float exps(const float *x, float m, int64_t n, float *e, int64_t next) {
         s[0] += y = exp_le0(load_part(x + i, n - i) - m);
         if (e) store_part(e + i, y, n - i);
     }
-    ALL for (int a = 1; a < ACC; a++) s[0] += s[a];
-    return sum_of(s[0]);
+    settle(&all, s);
+    return sum_of(all);
 }
 
 struct stat {
@@ -250,15 +261,15 @@ static struct stat join(struct stat a, struct stat b) {
     return (struct stat){m, a.sum * expf(a.max - m) + b.sum * expf(b.max - m)};
 }
 
-/* Both in one pass, each lane on its own, rescaled once in ACC vectors. */
-NOINLINE struct stat online(const float *x, int64_t n) {
+/* Both in one pass over at most LONG elements, each lane on its own, rescaled once in ACC vectors. */
+NOINLINE struct stat online_part(const float *x, int64_t n) {
     vec m = (vec){0} - FLT_MAX, s = {0};
     for (int64_t i = 0; i < n; i += STEP) {
         vec v[ACC], top = m, part = {0};
         ALL for (int a = 0; a < ACC; a++) {
             int64_t left = n - i - a * VL;
             if (PREFETCH) __builtin_prefetch(x + i + a * VL + PREFETCH);
-            v[a] = left >= VL ? load(x + i + a * VL) : load_part(x + i + a * VL, left);
+            v[a] = left >= VL ? load(x + i + a * VL) : load_part(x + i + a * VL, left > 0 ? left : 0);
             top = larger(v[a], top);
         }
         ALL for (int a = 0; a < ACC; a++) part += exp_le0(v[a] - top);
@@ -267,6 +278,13 @@ NOINLINE struct stat online(const float *x, int64_t n) {
     }
     float max = max_of(m);
     return (struct stat){max, sum_of(s * exp_le0(m - max))};
+}
+
+static struct stat online(const float *x, int64_t n) {
+    if (n <= LONG) return online_part(x, n);
+    struct stat s = {-FLT_MAX, 0};
+    for (int64_t i = 0; i < n; i += LONG) s = join(s, online_part(x + i, n - i < LONG ? n - i : LONG));
+    return s;
 }
 
 NOINLINE struct stat two_pass(const float *x, int64_t n) {
