@@ -177,13 +177,14 @@ INLINE float sum_of(vec v) {
 }
 
 struct stat {
-    float max, sum; /* the sum of exp(x - max), from a maximum of at least -FLT_MAX */
-    double plain;   /* the sum of x, which label smoothing wants */
+    float max;  /* at least -FLT_MAX */
+    double sum; /* of exp(x - max) */
+    double plain; /* the sum of x, which label smoothing wants */
 };
 
 static struct stat join(struct stat a, struct stat b) {
     float m = a.max > b.max ? a.max : b.max;
-    return (struct stat){m, a.sum * expf(a.max - m) + b.sum * expf(b.max - m), a.plain + b.plain};
+    return (struct stat){m, a.sum * (double)expf(a.max - m) + b.sum * (double)expf(b.max - m), a.plain + b.plain};
 }
 
 NOINLINE float row_max(const float *x, int64_t n) {
@@ -293,7 +294,7 @@ static double row_loss(const struct job *j, int64_t row, struct stat s) {
     float hit = NAN;
     if (t == j->ignore) return 0;
     if (t >= 0 && t < j->v) widen(&hit, at(j->x, j->kx, row * j->x0 + t * j->x1), j->kx, 1, 1);
-    double norm = (double)logf(s.sum) + (double)s.max, loss = norm - (double)hit;
+    double norm = log(s.sum) + (double)s.max, loss = norm - (double)hit;
     if (j->smoothing == 0) return loss;
     return (1 - j->smoothing) * loss + j->smoothing * (norm - s.plain / (double)j->v);
 }

@@ -253,12 +253,13 @@ INLINE float exps(const float *x, float m, int64_t n, float *e, int64_t next) {
 }
 
 struct stat {
-    float max, sum; /* the sum of exp(x - max) */
+    float max;
+    double sum; /* of exp(x - max) */
 };
 
 static struct stat join(struct stat a, struct stat b) {
     float m = a.max > b.max ? a.max : b.max;
-    return (struct stat){m, a.sum * expf(a.max - m) + b.sum * expf(b.max - m)};
+    return (struct stat){m, a.sum * (double)expf(a.max - m) + b.sum * (double)expf(b.max - m)};
 }
 
 /* Both in one pass over at most LONG elements, each lane on its own, rescaled once in ACC vectors. */
@@ -336,11 +337,11 @@ static void finish_line(const struct job *j, int64_t row, int64_t from, int64_t 
     float *out = out_line(j, row, from), *dst = out ? out : own;
     int bypass = j->bypass && out;
     if (how == LOG)
-        finish(src, dst, n, LOG, s.max, logf(s.sum), bypass);
+        finish(src, dst, n, LOG, s.max, logf((float)s.sum), bypass);
     else if (how == EXP)
-        finish(src, dst, n, EXP, s.max, 1 / s.sum, bypass);
+        finish(src, dst, n, EXP, s.max, (float)(1 / s.sum), bypass);
     else
-        finish(src, dst, n, SCALE, 0, 1 / s.sum, bypass);
+        finish(src, dst, n, SCALE, 0, (float)(1 / s.sum), bypass);
     if (!out) narrow(at(j->out, j->ko, row * j->o0 + from * j->o1), own, j->ko, n, j->o1);
 }
 
@@ -391,7 +392,7 @@ static int setup(const struct ak_call *call, struct job *j) {
     return AK_OK;
 }
 
-static size_t stat_floats(const struct job *j) { return ((size_t)j->pieces * 2 + 63) / 64 * 64; }
+static size_t stat_floats(const struct job *j) { return ((size_t)j->pieces * sizeof(struct stat) / 4 + 63) / 64 * 64; }
 static size_t own_floats(const struct job *j) { return j->pieces ? PIECE : ((size_t)j->c + 63) / 64 * 64; }
 
 int ak_query(const struct ak_call *call, struct ak_needs *needs) {
