@@ -48,7 +48,6 @@ _Static_assert(NR % VL == 0 && (!PAIR || NR % (2 * VL) == 0), "a panel, or its h
 #define SUMS (MR > 2 * KSPLIT ? MR : 2 * KSPLIT)
 
 typedef float f4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int i4 __attribute__((vector_size(16)));
 typedef float vec __attribute__((vector_size(4 * VL)));
 typedef int32_t ivec __attribute__((vector_size(4 * VL)));
 typedef float memvec __attribute__((vector_size(4 * VL), aligned(4), may_alias));
@@ -169,12 +168,12 @@ INLINE vec exp_le0(vec x) {
 static void transpose4(float *dst, int width, const float *src, int64_t lane, int64_t depth) {
     for (int64_t p = 0; p + 4 <= depth; p += 4, src += 4, dst += 4 * width) {
         f4 r0 = *(const f4 *)src, r1 = *(const f4 *)(src + lane), r2 = *(const f4 *)(src + 2 * lane), r3 = *(const f4 *)(src + 3 * lane);
-        f4 a = __builtin_shuffle(r0, r1, (i4){0, 4, 1, 5}), b = __builtin_shuffle(r2, r3, (i4){0, 4, 1, 5});
-        f4 c = __builtin_shuffle(r0, r1, (i4){2, 6, 3, 7}), d = __builtin_shuffle(r2, r3, (i4){2, 6, 3, 7});
-        *(f4 *)dst = __builtin_shuffle(a, b, (i4){0, 1, 4, 5});
-        *(f4 *)(dst + width) = __builtin_shuffle(a, b, (i4){2, 3, 6, 7});
-        *(f4 *)(dst + 2 * width) = __builtin_shuffle(c, d, (i4){0, 1, 4, 5});
-        *(f4 *)(dst + 3 * width) = __builtin_shuffle(c, d, (i4){2, 3, 6, 7});
+        f4 a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+        f4 c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7), d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+        *(f4 *)dst = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+        *(f4 *)(dst + width) = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+        *(f4 *)(dst + 2 * width) = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+        *(f4 *)(dst + 3 * width) = __builtin_shufflevector(c, d, 2, 3, 6, 7);
     }
     for (int64_t p = 0; p < depth % 4; p++)
         for (int j = 0; j < 4; j++) dst[p * width + j] = src[j * lane + p];
