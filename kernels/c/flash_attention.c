@@ -38,7 +38,7 @@
 _Static_assert(NR % VL == 0 && BK % NR == 0 && BK % VL == 0, "a block is whole panels, a panel whole vectors");
 
 #define INLINE static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline))
+#define NOINLINE static __attribute__((noinline, noclone)) /* clones double the time to compile */
 #define PRAGMA(x) _Pragma(#x)
 #define UNROLL(n) PRAGMA(GCC unroll n)
 #define ALL UNROLL(64)
@@ -289,7 +289,7 @@ static char *row_at(const struct view *v, int64_t b, int64_t h, int64_t i) {
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* Keys of one panel as [D][NR], zeros beyond the last. */
-static void pack_keys(const struct job *j, int64_t b, int64_t h, int64_t panel, float *dst) {
+NOINLINE void pack_keys(const struct job *j, int64_t b, int64_t h, int64_t panel, float *dst) {
     int64_t d = j->k.shape[3], n = j->k.shape[2] - panel * NR < NR ? j->k.shape[2] - panel * NR : NR;
     for (int64_t p = 0; p < d; p += 16) {
         int64_t m = d - p < 16 ? d - p : 16;
@@ -302,7 +302,7 @@ static void pack_keys(const struct job *j, int64_t b, int64_t h, int64_t panel, 
 }
 
 /* Columns of one panel of values as [T][NR], zeros beyond the last. */
-static void pack_values(const struct job *j, int64_t b, int64_t h, int64_t panel, float *dst) {
+NOINLINE void pack_values(const struct job *j, int64_t b, int64_t h, int64_t panel, float *dst) {
     int64_t n = j->v.shape[3] - panel * NR < NR ? j->v.shape[3] - panel * NR : NR;
     for (int64_t t = 0; t < j->v.shape[2]; t++, dst += NR) {
         widen(dst, at(row_at(&j->v, b, h, t), j->v.kind, panel * NR * j->v.stride[3]), j->v.kind, n, j->v.stride[3]);
@@ -310,7 +310,7 @@ static void pack_values(const struct job *j, int64_t b, int64_t h, int64_t panel
     }
 }
 
-static void pack(const struct job *j, float *scratch) {
+NOINLINE void pack(const struct job *j, float *scratch) {
     int64_t heads = j->k.shape[0] * j->k.shape[1], nk = j->pack_k ? j->k_panels : 0, nv = j->pack_v ? j->v_panels : 0;
 #pragma omp parallel for num_threads(j->threads) schedule(static)
     for (int64_t i = 0; i < heads * (nk + nv); i++) {
@@ -327,7 +327,7 @@ struct own {
     float *q, *s, *o, *line, *key, alpha[BQ], max[BQ], sum[BQ];
 };
 
-static const float *mask_line(const struct job *j, int64_t b, int64_t h, int64_t i, int64_t from, int64_t n, float *line) {
+NOINLINE const float *mask_line(const struct job *j, int64_t b, int64_t h, int64_t i, int64_t from, int64_t n, float *line) {
     if (!j->mask.p) return NULL;
     const struct view *m = &j->mask;
     if (j->bool_mask) {
@@ -342,7 +342,7 @@ static const float *mask_line(const struct job *j, int64_t b, int64_t h, int64_t
 }
 
 /* m rows of scores against keys [from, from + n). */
-static void scores(const struct job *j, int64_t b, int64_t h, int64_t m, int64_t from, int64_t n, const float *packed, struct own *w) {
+NOINLINE void scores(const struct job *j, int64_t b, int64_t h, int64_t m, int64_t from, int64_t n, const float *packed, struct own *w) {
     int64_t d = j->q.shape[3];
     if (j->pack_k) {
         for (int64_t c = 0; c < n; c += NR)
@@ -360,7 +360,7 @@ static void scores(const struct job *j, int64_t b, int64_t h, int64_t m, int64_t
 }
 
 /* m rows of weights times values [from, from + n), added to the rescaled sums. */
-static void values(const struct job *j, int64_t b, int64_t h, int64_t m, int64_t from, int64_t n, const float *packed, struct own *w) {
+NOINLINE void values(const struct job *j, int64_t b, int64_t h, int64_t m, int64_t from, int64_t n, const float *packed, struct own *w) {
     for (int64_t p = 0; p < j->v_panels; p++) {
         const float *v = (const float *)row_at(&j->v, b, h, from) + p * NR;
         if (j->pack_v) v = packed + (size_t)(((b * j->v.shape[1] + h) * j->v_panels + p) * j->v.shape[2] + from) * NR;
@@ -369,7 +369,7 @@ static void values(const struct job *j, int64_t b, int64_t h, int64_t m, int64_t
 }
 
 /* Queries [row, row + m) of kv head h of batch b; query r is position r / group of head r % group. */
-static void task(const struct job *j, int64_t b, int64_t h, int64_t row, int64_t m, const float *scratch, struct own *w) {
+NOINLINE void task(const struct job *j, int64_t b, int64_t h, int64_t row, int64_t m, const float *scratch, struct own *w) {
     int64_t d = j->q.shape[3], keys = j->k.shape[2], wide = j->v_panels * NR, last = (row + m - 1) / j->group;
     int64_t end = j->causal && last + 1 < keys ? last + 1 : keys;
     for (int64_t i = 0; i < m; i++) {
@@ -408,7 +408,7 @@ static struct view view_of(const struct ak_call *call, uint32_t i) {
     return v;
 }
 
-static int setup(const struct ak_call *call, struct job *j) {
+NOINLINE int setup(const struct ak_call *call, struct job *j) {
     const DLTensor *mask = ak_tensor_arg(call, 3);
     *j = (struct job){.q = view_of(call, 0), .k = view_of(call, 1), .v = view_of(call, 2), .mask = view_of(call, 3), .out = view_of(call, 4),
                       .bool_mask = mask && ak_is_dtype(mask, AK_DL_BOOL, 8), .causal = ak_attr_int(call, "causal", 0) != 0};

@@ -40,7 +40,7 @@
 _Static_assert(NR % VL == 0 && (!PAIR || NR % (2 * VL) == 0), "a panel, or its half, is whole vectors");
 
 #define INLINE static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline))
+#define NOINLINE static __attribute__((noinline, noclone)) /* clones double the time to compile */
 #define PRAGMA(x) _Pragma(#x)
 #define UNROLL(n) PRAGMA(GCC unroll n)
 #define ALL UNROLL(64)
@@ -165,7 +165,7 @@ INLINE vec exp_le0(vec x) {
 }
 
 /* Four lanes, each a straight line of floats, as [depth][width]. */
-static void transpose4(float *dst, int width, const float *src, int64_t lane, int64_t depth) {
+NOINLINE void transpose4(float *dst, int width, const float *src, int64_t lane, int64_t depth) {
     for (int64_t p = 0; p + 4 <= depth; p += 4, src += 4, dst += 4 * width) {
         f4 r0 = *(const f4 *)src, r1 = *(const f4 *)(src + lane), r2 = *(const f4 *)(src + 2 * lane), r3 = *(const f4 *)(src + 3 * lane);
         f4 a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
@@ -180,7 +180,7 @@ static void transpose4(float *dst, int width, const float *src, int64_t lane, in
 }
 
 /* lanes x depth elements as [depth][pitch]; of width lanes those beyond the last are zero. */
-static void pack_panel(float *dst, int pitch, int width, const char *src, enum kind kind, int64_t lane, int64_t step, int64_t lanes, int64_t depth) {
+NOINLINE void pack_panel(float *dst, int pitch, int width, const char *src, enum kind kind, int64_t lane, int64_t step, int64_t lanes, int64_t depth) {
     if (lane == 1) {
         for (int64_t p = 0; p < depth; p++) {
             widen(dst + p * pitch, at(src, kind, p * step), kind, lanes, 1);
@@ -244,7 +244,7 @@ INLINE void tile(const int m, int64_t k, const float *a, int64_t row, int64_t st
 #endif
 
 /* At most MR rows of one panel. */
-static void strip(int64_t m, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, const float *bias) {
+NOINLINE void strip(int64_t m, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, const float *bias) {
     (void)lda;
     if (m == MR) {
         tile(MR, k, a, A_ROW(lda), A_STEP, b, ldb, c, ldc, bias);
@@ -338,7 +338,7 @@ static void plan_blocks(struct phase *p, int threads) {
 }
 
 /* Panel i of gate and up: halves of one panel, or panels in turn. */
-static void pack_first(const struct job *j, int64_t i, float *dst) {
+NOINLINE void pack_first(const struct job *j, int64_t i, float *dst) {
     int paired = PAIR && j->up.p, apart = !PAIR && j->up.p;
     const struct matrix *w = apart && i % 2 ? &j->up : &j->gate;
     int64_t col = (apart ? i / 2 : i) * j->hc, left = j->f - col < j->hc ? j->f - col : j->hc;
@@ -346,7 +346,7 @@ static void pack_first(const struct job *j, int64_t i, float *dst) {
     if (paired) pack_panel(dst + j->hc, NR, (int)j->hc, at(j->up.p, j->up.kind, col * j->up.col), j->up.kind, j->up.col, j->up.row, left, j->k);
 }
 
-static void pack_weights(const struct job *j, float *dst) {
+NOINLINE void pack_weights(const struct job *j, float *dst) {
 #pragma omp parallel for num_threads(j->threads) schedule(static)
     for (int64_t i = 0; i < j->one.count + j->two.count; i++) {
         int64_t q = i - j->one.count, left = j->n - q * NR < NR ? j->n - q * NR : NR;
@@ -388,7 +388,7 @@ static const float *pack_a(const struct matrix *a, int64_t row, int64_t d, float
 }
 
 /* The sums of a task: m rows of panels [p0, p0 + n), as [m][n * NR]. */
-static void multiply(const struct phase *p, int64_t row, int64_t m, int64_t p0, int64_t n, float *sums, float *own) {
+NOINLINE void multiply(const struct phase *p, int64_t row, int64_t m, int64_t p0, int64_t n, float *sums, float *own) {
     int64_t ldc = n * NR, d = 0;
     do {
         int64_t k = p->k - d < p->kc ? p->k - d : p->kc, lda, strips = (m + MR - 1) / MR;
@@ -402,7 +402,7 @@ static void multiply(const struct phase *p, int64_t row, int64_t m, int64_t p0, 
     } while (d < p->k);
 }
 
-static void run(const struct job *j, const struct phase *p, enum act act, float *h, float *each) {
+NOINLINE void run(const struct job *j, const struct phase *p, enum act act, float *h, float *each) {
     int64_t mb = parts(p->m, p->mc), nb = parts(p->count, p->pc), ldh = j->groups * j->hc;
     int up = j->up.p != NULL;
 #pragma omp parallel for num_threads(j->threads) schedule(SCHEDULE, 1)
@@ -450,7 +450,7 @@ static int set_act(struct job *j, const char *name) {
     return AK_UNSUPPORTED;
 }
 
-static int setup(const struct ak_call *call, struct job *j) {
+NOINLINE int setup(const struct ak_call *call, struct job *j) {
     static const int dims[] = {2, 2, 2, 2, 1, 1, 1, 2};
     *j = (struct job){0};
     struct matrix *all[] = {&j->x, &j->gate, &j->up, &j->down, &j->gate_bias, &j->up_bias, &j->down_bias, &j->out};

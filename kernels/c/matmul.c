@@ -39,6 +39,7 @@
 _Static_assert(NR % VL == 0, "a panel is whole vectors");
 
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE static __attribute__((noinline, noclone)) /* clones double the time to compile */
 #define PRAGMA(x) _Pragma(#x)
 #define UNROLL(n) PRAGMA(GCC unroll n)
 #define ALL UNROLL(64)
@@ -60,7 +61,7 @@ static enum kind kind_of(const DLTensor *t) {
 static const char *at(const char *p, enum kind kind, int64_t i) { return p + i * (kind == F32 ? 4 : 2); }
 
 /* n elements `stride` apart as floats. */
-static void widen(float *dst, const char *src, enum kind kind, int64_t n, int64_t stride) {
+NOINLINE void widen(float *dst, const char *src, enum kind kind, int64_t n, int64_t stride) {
     int64_t i = 0;
     if (kind == F32 && stride == 1) {
         memcpy(dst, src, (size_t)n * 4);
@@ -78,7 +79,7 @@ static void widen(float *dst, const char *src, enum kind kind, int64_t n, int64_
     }
 }
 
-static void narrow(char *dst, const float *src, enum kind kind, int64_t n, int64_t stride) {
+NOINLINE void narrow(char *dst, const float *src, enum kind kind, int64_t n, int64_t stride) {
     int64_t i = 0;
     if (kind == F32) {
         for (; i < n; i++) ((float *)dst)[i * stride] = src[i];
@@ -99,7 +100,7 @@ static void narrow(char *dst, const float *src, enum kind kind, int64_t n, int64
 }
 
 /* Four lanes, each a straight line of floats, as [depth][width]. */
-static void transpose4(float *dst, int width, const float *src, int64_t lane, int64_t depth) {
+NOINLINE void transpose4(float *dst, int width, const float *src, int64_t lane, int64_t depth) {
     for (int64_t p = 0; p + 4 <= depth; p += 4, src += 4, dst += 4 * width) {
         f4 r0 = *(const f4 *)src, r1 = *(const f4 *)(src + lane), r2 = *(const f4 *)(src + 2 * lane), r3 = *(const f4 *)(src + 3 * lane);
         f4 a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
@@ -114,7 +115,7 @@ static void transpose4(float *dst, int width, const float *src, int64_t lane, in
 }
 
 /* lanes x depth elements as [depth][width], lanes beyond the last zero. */
-static void pack_panel(float *dst, int width, const char *src, enum kind kind, int64_t lane, int64_t step, int64_t lanes, int64_t depth) {
+NOINLINE void pack_panel(float *dst, int width, const char *src, enum kind kind, int64_t lane, int64_t step, int64_t lanes, int64_t depth) {
     if (lane == 1) {
         for (int64_t p = 0; p < depth; p++) {
             widen(dst + p * width, at(src, kind, p * step), kind, lanes, 1);
@@ -181,7 +182,7 @@ INLINE void tile(const int m, int64_t k, const float *a, int64_t row, int64_t st
 #endif
 
 /* At most MR rows of one panel. */
-static void strip(int64_t m, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, const float *bias) {
+NOINLINE void strip(int64_t m, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, const float *bias) {
     (void)lda;
     if (m == MR) {
         tile(MR, k, a, A_ROW(lda), A_STEP, b, ldb, c, ldc, bias);
@@ -228,7 +229,7 @@ static void plan_blocks(struct job *j) {
     j->tasks = j->nb * parts(j->m, j->mc) * parts(j->n, j->nc);
 }
 
-static int setup(const struct ak_call *call, struct job *j) {
+NOINLINE int setup(const struct ak_call *call, struct job *j) {
     const DLTensor *a = ak_tensor_arg(call, 0), *b = ak_tensor_arg(call, 1), *bias = ak_tensor_arg(call, 2), *out = ak_tensor_arg(call, 3);
     if (!a || !b || !out || a->ndim != 3 || b->ndim != 3 || out->ndim != 3) return AK_UNSUPPORTED;
     *j = (struct job){.a = ak_data(call, 0), .b = ak_data(call, 1), .bias = ak_data(call, 2), .out = ak_data(call, 3),
@@ -258,7 +259,7 @@ static int setup(const struct ak_call *call, struct job *j) {
 static size_t panel_floats(const struct job *j) { return (size_t)j->k * NR; }
 
 /* Panels [from, panels) of every matrix b, one after another. */
-static void pack_b(const struct job *j, float *dst, int64_t from) {
+NOINLINE void pack_b(const struct job *j, float *dst, int64_t from) {
     int64_t panels = up(j->n, NR) / NR, each = panels - from;
 #pragma omp parallel for num_threads(j->threads) schedule(static)
     for (int64_t t = 0; t < j->mats * each; t++) {
@@ -310,7 +311,7 @@ static void meet(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, s
     for (int64_t i = 0; i < m; i++) memcpy(c + i * ldc, edge + i * NR, (size_t)n * 4);
 }
 
-static void task(const struct job *j, int64_t t, const float *bpack, const float *bias, float *own) {
+NOINLINE void task(const struct job *j, int64_t t, const float *bpack, const float *bias, float *own) {
     int64_t mb = parts(j->m, j->mc), nb = parts(j->n, j->nc);
     int64_t col = t % nb * j->nc, row = t / nb % mb * j->mc, mat = t / nb / mb;
     int64_t m = j->m - row < j->mc ? j->m - row : j->mc, n = j->n - col < j->nc ? j->n - col : j->nc;
@@ -333,7 +334,7 @@ static void task(const struct job *j, int64_t t, const float *bpack, const float
         narrow((char *)at(j->out, j->kout, mat * j->o0 + (row + i) * j->o1 + col * j->o2), c + i * ldc, j->kout, n, j->o2);
 }
 
-static float dot(const float *a, const float *b, int64_t k) {
+NOINLINE float dot(const float *a, const float *b, int64_t k) {
     vec sum[4] = {0};
     int64_t p = 0;
     for (; p + 4 * VL <= k; p += 4 * VL)
