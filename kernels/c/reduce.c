@@ -28,7 +28,7 @@
 /* constraint BAND % (COLUMNS * VL) == 0 */
 
 #define INLINE static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline, noclone)) /* clones double the time to compile */
+#define NOINLINE static __attribute__((noinline, noclone)) /* clones cost a third more time to compile */
 #define PRAGMA(x) _Pragma(#x)
 #define UNROLL(n) PRAGMA(GCC unroll n)
 #define ALL UNROLL(64)

@@ -23,7 +23,7 @@
 #define HINT 2            /* knob tier=6 values=1,2,3 : how near the next row is fetched, 3 nearest */
 
 #define INLINE static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline, noclone)) /* clones double the time to compile */
+#define NOINLINE static __attribute__((noinline, noclone)) /* clones cost a third more time to compile */
 #define PRAGMA(x) _Pragma(#x)
 #define UNROLL(n) PRAGMA(GCC unroll n)
 #define ALL UNROLL(64)

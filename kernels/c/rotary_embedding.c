@@ -22,7 +22,7 @@
 #define APART 0            /* knob tier=6 values=0,1 : finish x before y, or take both position by position */
 
 #define INLINE static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline, noclone)) /* clones double the time to compile */
+#define NOINLINE static __attribute__((noinline, noclone)) /* clones cost a third more time to compile */
 #define PRAGMA(x) _Pragma(#x)
 #define UNROLL(n) PRAGMA(GCC unroll n)
 #define ALL UNROLL(64)

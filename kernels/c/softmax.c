@@ -32,7 +32,7 @@
 #define SPLIT_FROM 32768  /* knob tier=6 values=8192,32768,1000000000 : row length from which threads share a row */
 
 #define INLINE static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline, noclone)) /* clones double the time to compile */
+#define NOINLINE static __attribute__((noinline, noclone)) /* clones cost a third more time to compile */
 #define PRAGMA(x) _Pragma(#x)
 #define UNROLL(n) PRAGMA(GCC unroll n)
 #define ALL UNROLL(64)
