@@ -132,6 +132,10 @@ static void add_mask(float *s, const DLTensor *mask, int64_t b, int64_t h, int64
     }
 }
 
+/* Below this e^x is no normal number, and 0 here. libmvec takes such lanes one by one, and a mask makes
+ * many of them: so they are clamped, in a loop apart, lest gcc see that a clamped e^x is not used. */
+#define LEAST (-87.0f)
+
 static void softmax(float *s, int64_t n, int64_t all) {
     float max = -INFINITY, sum = 0;
     int nan = 0;
@@ -141,9 +145,11 @@ static void softmax(float *s, int64_t n, int64_t all) {
         nan |= s[j] != s[j];
     }
     if (max == -INFINITY && !nan) max = 0; /* a fully masked row: every weight is zero */
+    for (int64_t j = 0; j < n; j++)
+        s[j] = s[j] - max < LEAST ? LEAST : s[j] - max;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
-        s[j] = expf(s[j] - max);
+        s[j] = s[j] <= LEAST ? 0 : expf(s[j]);
         sum += s[j];
     }
     float scale = sum == 0 ? 0 : 1 / sum;

@@ -244,7 +244,7 @@ static float number(const struct ak_call *call, const char *name, float otherwis
 static op_fn *choose(const struct op *op, const struct ak_call *call) {
     float e = number(call, "exponent", 1);
     if (op->fn == power && (e == 2 || e == 3)) return e == 2 ? square : cube;
-    if (op->fn == power && (e == 0.5f || e == -0.5f)) return e > 0 ? root : rsqrt; /* of -inf NaN, as in ATen */
+    if (op->fn == power && e == 0.5f) return root; /* of -inf NaN, as in ATen */
     if (op->fn == gelu && strcmp(ak_attr_enum(call, "approximate", "none"), "tanh") == 0) return gelu_tanh;
     return op->fn;
 }

@@ -132,7 +132,7 @@ static int lay_out(const struct ak_call *call, struct problem *p) {
 int ak_query(const struct ak_call *call, struct ak_needs *needs) {
     struct problem p;
     if (!lay_out(call, &p)) return AK_UNSUPPORTED;
-    *needs = (struct ak_needs){(size_t)p.parts * (size_t)p.outputs * sizeof(double), 0};
+    *needs = (struct ak_needs){p.parts > 1 ? (size_t)p.parts * (size_t)p.outputs * sizeof(double) : 0, 0};
     return AK_OK;
 }
 
@@ -262,43 +262,47 @@ static void tile(const struct problem *p, const char *x, int64_t width, int64_t 
     }
 }
 
-static void finish(const struct ak_call *call, const struct problem *p) {
-    const DLTensor *out = ak_tensor_arg(call, 1);
-    char *po = ak_data(call, 1);
-    const double *part = call->scratch;
+/* Outputs from column c of a row on: the parts joined, then stored. */
+static void finish(const struct problem *p, const DLTensor *out, int64_t row, int64_t c, int64_t width, const double *part) {
+    const struct dims *k = &p->kept;
     enum kind kind = kind_of(out);
-#pragma omp parallel for if (p->outputs > 16384)
-    for (int64_t i = 0; i < p->outputs; i++) {
+    int64_t step = p->columns ? k->out[k->n - 1] : 0;
+    char *to = (char *)at((char *)out->data + out->byte_offset, kind, offset(k, k->n - p->columns, row, 1) + c * step);
+    for (int64_t i = 0; i < width; i++) {
         double v = part[i];
-        for (int k = 1; k < p->parts; k++)
-            v = join(p->op, v, part[k * p->outputs + i]);
+        for (int q = 1; q < p->parts; q++)
+            v = join(p->op, v, part[q * p->outputs + i]);
         float f = (float)(p->op == MEAN ? v / (double)p->elements : v);
-        char *to = (char *)at(po, kind, offset(&p->kept, p->kept.n, i, 1));
         if (kind == F32)
-            *(float *)to = f;
+            ((float *)to)[i * step] = f;
         else
-            narrow(to, &f, kind, 1);
+            narrow((char *)at(to, kind, i * step), &f, kind, 1);
     }
 }
 
 int ak_launch(const struct ak_call *call) {
     struct problem p;
     lay_out(call, &p);
+    const DLTensor *out = ak_tensor_arg(call, 1);
     const struct dims *k = &p.kept;
     const char *x = ak_data(call, 0);
-    int64_t width = p.columns ? k->size[k->n - 1] : 1, per_row = (width + WIDTH - 1) / WIDTH;
-    double *total = call->scratch;
+    int64_t length = p.columns ? k->size[k->n - 1] : 1, per_row = (length + WIDTH - 1) / WIDTH;
+    double *parts = call->scratch;
 #pragma omp parallel for if (p.outputs * p.elements > 16384)
     for (int64_t t = 0; t < p.tiles * p.parts; t++) {
-        int64_t i = t / p.parts, part = t % p.parts, from = p.elements * part / p.parts, to = p.elements * (part + 1) / p.parts;
-        int64_t row = i / per_row, c = i % per_row * WIDTH;
+        int64_t i = t / p.parts, q = t % p.parts, from = p.elements * q / p.parts, to = p.elements * (q + 1) / p.parts;
+        int64_t row = i / per_row, c = i % per_row * WIDTH, width = length - c < WIDTH ? length - c : WIDTH;
         const char *xi = at(x, p.kind, offset(k, k->n - p.columns, row, 0) + c);
-        double *mine = total + part * p.outputs + row * width + c;
+        double here[WIDTH], *total = p.parts > 1 ? parts + q * p.outputs + row * length + c : here;
         if (p.columns)
-            tile(&p, xi, width - c < WIDTH ? width - c : WIDTH, from, to, mine);
+            tile(&p, xi, width, from, to, total);
         else
-            *mine = one(&p, xi, from, to);
+            *total = one(&p, xi, from, to);
+        if (p.parts == 1) finish(&p, out, row, c, width, total);
     }
-    finish(call, &p);
+    for (int64_t i = 0; i < p.tiles && p.parts > 1; i++) {
+        int64_t row = i / per_row, c = i % per_row * WIDTH;
+        finish(&p, out, row, c, length - c < WIDTH ? length - c : WIDTH, parts + row * length + c);
+    }
     return AK_OK;
 }

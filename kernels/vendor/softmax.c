@@ -70,14 +70,20 @@ int ak_query(const struct ak_call *call, struct ak_needs *needs) {
     return AK_OK;
 }
 
+/* Below this e^x is no normal number, and 0 here. libmvec takes such lanes one by one, and a mask makes
+ * many of them: so they are clamped, in a loop apart, lest gcc see that a clamped e^x is not used. */
+#define LEAST (-87.0f)
+
 static void softmax(const float *restrict x, float *restrict o, int64_t n, int log) {
     float max = -INFINITY, sum = 0;
 #pragma omp simd reduction(max : max)
     for (int64_t i = 0; i < n; i++)
         max = x[i] > max ? x[i] : max;
+    for (int64_t i = 0; i < n; i++)
+        o[i] = x[i] - max < LEAST ? LEAST : x[i] - max;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) {
-        float e = expf(x[i] - max);
+        float e = o[i] <= LEAST ? 0 : expf(o[i]);
         o[i] = e;
         sum += e;
     }
