@@ -6,7 +6,7 @@
 #include "ak_kernel.h"
 
 enum { OUT, IN, OPERANDS };
-enum { MAX_DIMS = 8, RUN = 1024, TILE = 32, PARALLEL_FROM = 32768 };
+enum { MAX_DIMS = 8, RUN = 1024, TILE = 16, PARALLEL_FROM = 32768 };
 
 enum kind { F32, F16, BF16, F64, I64, I32, I16, I8, U8, BOOL, OTHER };
 
@@ -253,27 +253,29 @@ static void convert(char *to, enum kind kt, int64_t st, const char *from, enum k
     store_floats(to, wide, kt, st, n);
 }
 
-#define MOVE(type)                                                                                       \
-    static void move_##type(type *restrict to, int64_t st, const type *restrict from, int64_t sf, int64_t n) { \
-        for (int64_t i = 0; i < n; i++)                                                                  \
-            to[i * st] = from[i * sf];                                                                   \
+/* `rows` rows of n elements, tr and fr apart. */
+#define MOVE(type)                                                                                                                        \
+    static void move_##type(type *restrict to, int64_t tr, int64_t st, const type *restrict from, int64_t fr, int64_t sf, int64_t rows, int64_t n) { \
+        for (int64_t r = 0; r < rows; r++)                                                                                                \
+            for (int64_t i = 0; i < n; i++)                                                                                               \
+                to[r * tr + i * st] = from[r * fr + i * sf];                                                                              \
     }
 MOVE(uint8_t)
 MOVE(uint16_t)
 MOVE(uint32_t)
 MOVE(uint64_t)
 
-static void move(char *to, int64_t st, const char *from, int64_t sf, int64_t n, int64_t size) {
-    if (st == 1 && sf == 1)
+static void move(char *to, int64_t tr, int64_t st, const char *from, int64_t fr, int64_t sf, int64_t rows, int64_t n, int64_t size) {
+    if (st == 1 && sf == 1 && rows == 1)
         memcpy(to, from, (size_t)(n * size));
     else if (size == 1)
-        move_uint8_t((uint8_t *)to, st, (const uint8_t *)from, sf, n);
+        move_uint8_t((uint8_t *)to, tr, st, (const uint8_t *)from, fr, sf, rows, n);
     else if (size == 2)
-        move_uint16_t((uint16_t *)to, st, (const uint16_t *)from, sf, n);
+        move_uint16_t((uint16_t *)to, tr, st, (const uint16_t *)from, fr, sf, rows, n);
     else if (size == 4)
-        move_uint32_t((uint32_t *)to, st, (const uint32_t *)from, sf, n);
+        move_uint32_t((uint32_t *)to, tr, st, (const uint32_t *)from, fr, sf, rows, n);
     else
-        move_uint64_t((uint64_t *)to, st, (const uint64_t *)from, sf, n);
+        move_uint64_t((uint64_t *)to, tr, st, (const uint64_t *)from, fr, sf, rows, n);
 }
 
 /* ---- all rows ---- */
@@ -290,7 +292,7 @@ static void span(const struct job *j, const struct cursor *c, int64_t from, int6
     char *to = (char *)at(j->to, j->kt, c->offset[OUT] + from * st);
     const char *src = at(j->from, j->kf, c->offset[IN] + from * sf);
     if (j->kt == j->kf)
-        move(to, st, src, sf, n, item(j->kt));
+        move(to, 0, st, src, 0, sf, 1, n, item(j->kt));
     else
         convert(to, j->kt, st, src, j->kf, sf, n);
 }
@@ -317,6 +319,22 @@ static int transposes(struct walk *w) {
     return 0;
 }
 
+/* Rows r to r + rows, elements i to i + n of the plane that the cursor is at. */
+static void tile(const struct job *j, const struct cursor *c, int64_t r, int64_t rows, int64_t i, int64_t n) {
+    const int64_t *to = j->w.step[OUT] + j->w.n - 2, *from = j->w.step[IN] + j->w.n - 2;
+    if (j->kt == j->kf) {
+        move((char *)at(j->to, j->kt, c->offset[OUT] + r * to[0] + i * to[1]), to[0], to[1], at(j->from, j->kf, c->offset[IN] + r * from[0] + i * from[1]), 1,
+             from[1], rows, n, item(j->kt));
+        return;
+    }
+    for (int64_t k = r; k < r + rows; k++) {
+        struct cursor here = *c;
+        here.offset[OUT] += k * to[0];
+        here.offset[IN] += k * from[0];
+        span(j, &here, i, n);
+    }
+}
+
 static void transpose(const struct job *j) {
     struct walk outer = j->w; /* its rows are whole planes */
     int last = j->w.n - 1;
@@ -327,14 +345,9 @@ static void transpose(const struct job *j) {
     for (int64_t t = 0; t < planes * down; t++) {
         struct cursor c;
         seek(&c, &outer, t / down);
-        int64_t r0 = t % down * TILE, r1 = r0 + TILE < rows ? r0 + TILE : rows;
+        int64_t r = t % down * TILE, high = r + TILE < rows ? TILE : rows - r;
         for (int64_t i = 0; i < length; i += TILE)
-            for (int64_t r = r0; r < r1; r++) {
-                struct cursor here = c;
-                for (int k = 0; k < OPERANDS; k++)
-                    here.offset[k] += r * j->w.step[k][last - 1];
-                span(j, &here, i, i + TILE < length ? TILE : length - i);
-            }
+            tile(j, &c, r, high, i, i + TILE < length ? TILE : length - i);
     }
 }
 
