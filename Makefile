@@ -127,6 +127,11 @@ $(BUILD)/lib/vendor/INDEX: $(wildcard kernels/vendor/*.c)
 	@mkdir -p $(@D)
 	$(AT)awk '/^\/\* ak: types/ {f = FILENAME; sub(".*/", "", f); sub("\\.c$$", ".so", f); for (i = 4; i < NF; i++) print $$i, f; nextfile}' $^ > $@
 
+# All tests that need no GPU: TAP, run by prove, which fails if one does.
+.PHONY: test
+test: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(UNIT)
+	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(UNIT)
+
 # The command line of kernels and the compiler behind it: a trial's facts depend on both.
 $(BUILD)/kernel.env: $(BUILD)/flags kernels/ak_kernel.h
 	$(AT){ echo "flags $(KFLAGS)"; $(CC) --version | sed -n '1s/^/compiler /p'; \
