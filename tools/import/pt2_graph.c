@@ -92,6 +92,7 @@ int pt2_meta_read(const cJSON *o, struct pt2_meta *m, struct ak_err *err) {
         m->known &= shape[i] >= 0 && stride[i] >= 0;
     }
     if (sym_int(ak_json_get(o, "storage_offset"), &m->t.offset, &expr, err)) return ak_fail_in(err, "field 'storage_offset'");
+    if (m->t.offset < 0 && !expr) return ak_fail(err, AK_EXIT_INPUT, "field 'storage_offset' is negative");
     m->known &= m->t.offset >= 0;
     if (m->known && ak_extent(&m->t) < 0) return ak_fail(err, AK_EXIT_INPUT, "a shape, stride or offset is negative or too large");
     return 0;
@@ -328,20 +329,6 @@ static void fit(struct pt2_scope *s, struct ak_garg *a, const struct ak_op_arg *
         a->val = (struct ak_val){.kind = AK_VAL_FLOATS};
 }
 
-static bool takes_tensor(const struct ak_op_arg *spec) { return strncmp(spec->type, "Tensor", 6) == 0; }
-
-/* That lists of tensors, tensors and integers are where the schema has them, so that ops need not check.
- * Numbers may stand where a tensor is wanted (add.Tensor with 1). */
-static int check_kind(const struct pt2_scope *s, const struct ak_garg *a, const struct ak_op_arg *spec) {
-    bool tensors = takes_tensor(spec) && is_list(spec->type), ok = true;
-    if (a->kind == AK_GARG_VALUES) ok = tensors;
-    if (a->kind == AK_GARG_SYMINTS) ok = strncmp(spec->type, "int[", 4) == 0;
-    if (a->kind == AK_GARG_VALUE && s->g->values[a->ids[0]].kind != AK_VALUE_INT) ok = takes_tensor(spec) && !tensors;
-    for (size_t i = 0; a->kind == AK_GARG_VALUES && i < a->n; i++)
-        ok &= a->ids[i] < 0 || s->g->values[a->ids[i]].kind != AK_VALUE_INT;
-    return ok ? 0 : ak_fail(s->err, AK_EXIT_INPUT, "it is not %s", spec->type);
-}
-
 static bool is_aten(const struct ak_op *op) { return strncmp(op->name, "aten.", 5) == 0; }
 
 static int read_args(struct pt2_scope *s, const cJSON *inputs, struct ak_node *node) {
@@ -359,11 +346,6 @@ static int read_args(struct pt2_scope *s, const cJSON *inputs, struct ak_node *n
         given[i] = true;
         if (read_arg(s, ak_json_get(in, "arg"), &node->args[i])) return ak_fail_in(s->err, "argument '%s'", node->op->args[i].name);
         fit(s, &node->args[i], &node->op->args[i]);
-        if (check_kind(s, &node->args[i], &node->op->args[i])) return ak_fail_in(s->err, "argument '%s'", node->op->args[i].name);
-    }
-    for (size_t i = 0; i < node->op->nargs; i++) {
-        const struct ak_op_arg *spec = &node->op->args[i];
-        if (!given[i] && !spec->has_default && !spec->optional) return ak_fail(s->err, AK_EXIT_INPUT, "argument '%s' is missing", spec->name);
     }
     return 0;
 }

@@ -164,32 +164,40 @@ static int make_again(struct functional *f, int v) {
     return f->again[v];
 }
 
-/* r is what v shows now: brings every value over the same storage up to date. */
+/* The root of v's storage, made anew so that v shows r; or -1. */
+static int new_root(struct functional *f, const struct ak_node *write, int v, int r) {
+    struct ak_graph *g = f->g;
+    while (g->values[v].view_of && r >= 0) {
+        int parent = g->values[v].view_of - 1, m = ak_maker(g, v);
+        if (m < 0) return ak_fail(f->err, AK_EXIT_INPUT, "weight '%s' is written in place, but it shares its bytes", g->values[v].name);
+        struct ak_node view = g->nodes[m]; /* the array may move */
+        r = put_back(f, write, &view, parent, r);
+        v = parent;
+    }
+    return r;
+}
+
+/* r is what v shows now: brings every value over the same storage up to date. Views become views of
+ * the new root, v too, so that the next write through any of them is seen by all. Returns v's own. */
 static int written(struct functional *f, const struct ak_node *write, int v, int r) {
     struct ak_graph *g = f->g;
-    int root = ak_value_root(g, v), rc = 0;
+    int root = ak_value_root(g, v);
     f->nagain = g->nvalues;
+    r = new_root(f, write, v, r);
+    if (r < 0) return -1;
     f->again = ak_malloc((f->nagain + 1) * sizeof *f->again);
     for (size_t i = 0; i < f->nagain; i++)
         f->again[i] = -1;
-    f->again[v] = r;
-    for (int at = v; at != root && r >= 0;) {
-        int parent = g->values[at].view_of - 1, m = ak_maker(g, at);
-        struct ak_node view = m < 0 ? (struct ak_node){0} : g->nodes[m];
-        r = m < 0 ? ak_fail(f->err, AK_EXIT_INPUT, "weight '%s' is written in place, but it shares its bytes", g->values[at].name)
-                  : put_back(f, write, &view, parent, r);
-        at = parent;
-        f->again[at] = r;
-    }
-    if (r < 0) rc = -1;
-    for (size_t i = 0; i < f->nold && !rc; i++) {
+    f->again[root] = r;
+    int now = make_again(f, v);
+    for (size_t i = 0; i < f->nold && now >= 0; i++) {
         int is = f->now[i];
         if (!f->made[i] || !f->made[is] || g->values[is].kind == AK_VALUE_INT || ak_value_root(g, is) != root) continue;
         f->now[i] = make_again(f, is);
-        if (f->now[i] < 0) rc = -1;
+        if (f->now[i] < 0) now = -1;
     }
     free(f->again);
-    return rc;
+    return now;
 }
 
 /* ---- nodes ---- */
@@ -212,9 +220,9 @@ static int in_place(struct functional *f, struct ak_node node) {
     if (r < 0) return -1;
     if (!ak_same_shape(&was, &g->values[r].t))
         return ak_fail(f->err, AK_EXIT_INPUT, "node '%s': %s would change the shape of what it writes", node.name, node.op->name);
-    if (written(f, &node, v, r)) return -1;
-    if (out < 0) return 0;
-    f->now[out] = r;
+    int now = written(f, &node, v, r);
+    if (now < 0 || out < 0) return now < 0 ? -1 : 0;
+    f->now[out] = now;
     note_made(f, out);
     return 0;
 }

@@ -65,7 +65,12 @@ int ak_graph_call(const struct ak_graph *g, int n, const struct ak_tensor *tenso
             else
                 call->in[i] = (struct ak_val){.kind = AK_VAL_TENSOR, .t = tensor_of(g, tensors, a->ids[0])};
             break;
-        case AK_GARG_VALUES: call->in[i] = list_of(g, tensors, a, scratch); break;
+        case AK_GARG_VALUES:
+            for (size_t k = 0; k < a->n; k++)
+                if (a->ids[k] >= 0 && g->values[a->ids[k]].kind == AK_VALUE_INT)
+                    return ak_fail(err, AK_EXIT_INPUT, "node '%s': integer '%s' is among tensors", node->name, g->values[a->ids[k]].name);
+            call->in[i] = list_of(g, tensors, a, scratch);
+            break;
         case AK_GARG_SYMINTS: call->in[i] = ints_of(g, a, scratch); break;
         }
     }
@@ -111,6 +116,10 @@ static int infer(struct ak_graph *g, int n, struct ak_arena *scratch, struct ak_
     struct ak_node *node = &g->nodes[n];
     if (ak_graph_call(g, n, NULL, scratch, &call, err)) return -1;
     if (ak_op_infer(&call, err)) return ak_fail_in(err, "node '%s'", node->name);
+    if (node->op->flags & AK_OP_INPLACE && call.nout && call.in[0].kind == AK_VAL_TENSOR) {
+        call.out[0] = *call.in[0].t; /* what it writes keeps its dtype and layout */
+        call.alias[0] = 1;
+    }
     for (size_t i = 0; i < node->op->nargs; i++) /* what SYMINTS hold is kept up to date for readers of val */
         if (node->args[i].kind == AK_GARG_SYMINTS)
             memcpy((int64_t *)node->args[i].val.ints.v, call.in[i].ints.v, node->args[i].n * sizeof(int64_t));

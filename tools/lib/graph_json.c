@@ -394,7 +394,6 @@ static int read_values(struct reader *r, const cJSON *list, struct ak_garg *a) {
     cJSON_ArrayForEach(e, list) {
         a->ids[i] = -1;
         if (!cJSON_IsNull(e) && find(r, e, &a->ids[i])) return -1;
-        if (a->ids[i] >= 0 && r->g->values[a->ids[i]].kind == AK_VALUE_INT) return bad(r, "an integer is among tensors");
         i++;
     }
     return 0;
