@@ -90,7 +90,7 @@ static char *model_file(const char *name) {
 
 static void no_model(const char *name) __attribute__((noreturn));
 static void no_model(const char *name) {
-    ak_warn("there is no model '%s'", name);
+    ak_warn("there is no model '%s'%s", name, strchr(name, '/') || ends_with(name, ".pt2") ? " (no such file)" : "");
     ak_die(AK_EXIT_INPUT, "models here: %s; else give a .pt2 file (torch.export.save) or a .lua file", list_models());
 }
 

@@ -217,6 +217,7 @@ static void spilled(void) {
              ak_safetensors_open(&st, "tests/models/hf_llama_tiny.safetensors", &err);
     ok(!rc && opt.spilled && difference(&g, &st) <= 2e-6, "and give the same from there%s%s", rc ? ": " : "", rc ? err.msg : "");
     ak_graph_release(&g);
+    ak_safetensors_close(&st);
     unlink(spill);
     rmdir(dir);
     close(fd);

@@ -1,4 +1,4 @@
-/* Shared by pt2.c (archive, weights, signature) and pt2_graph.c (nodes). */
+/* Shared by pt2.c (archive, weights, signature), pt2_graph.c (nodes) and pt2_args.c (what both are made of). */
 #ifndef AK_PT2_READ_H
 #define AK_PT2_READ_H
 
@@ -24,7 +24,8 @@ struct pt2_meta {
     bool known;                   /* no -1 */
 };
 int pt2_meta_read(const cJSON *o, struct pt2_meta *m, struct ak_err *err);
-int pt2_dtype(int64_t code, enum ak_dtype *dtype, struct ak_err *err);
+/* {"as_int": n}, or {"as_expr": ...} with the value that it had while exporting (-1: none); *expr is NULL or its text. */
+int pt2_sym_int(const cJSON *o, int64_t *value, const char **expr, struct ak_err *err);
 
 /* Names within one graph of the file; a graph inside a node (higher-order op) has its own. */
 struct pt2_scope {
@@ -41,6 +42,12 @@ int pt2_scope_init(struct pt2_scope *s, struct ak_graph *g, const cJSON *graph, 
 void pt2_scope_release(struct pt2_scope *s);
 int pt2_scope_add(struct pt2_scope *s, const char *name, int id);
 int pt2_scope_find(const struct pt2_scope *s, const char *name, int *id);
+int pt2_find_named(const struct pt2_scope *s, const cJSON *o, int *id); /* {"name": ...} */
+
+/* An Argument, fitted to the type that the schema gives it. */
+int pt2_arg_read(struct pt2_scope *s, const cJSON *o, const struct ak_op_arg *spec, struct ak_garg *a);
+/* Where integers that index something come from: the range of each integer input. */
+void pt2_bound_inputs(struct ak_graph *g);
 
 /* Fails with the list of all ops that the set lacks. */
 int pt2_check_ops(const cJSON *graph, struct ak_err *err);
