@@ -81,6 +81,7 @@ TOOLS   := $(patsubst tools/%.c,$(BUILD)/bin/%,$(wildcard tools/ak-*.c))
 VENDOR  := $(patsubst kernels/vendor/%.c,$(BUILD)/lib/vendor/%.so,$(wildcard kernels/vendor/*.c))
 STARTER := $(patsubst kernels/c/%.c,$(BUILD)/lib/c/%.so,$(wildcard kernels/c/*.c))
 UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all tools kernels unit clean help
 help: ; @printf '%s\n' "$$HELP"
@@ -114,6 +115,11 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libak.a
 	@mkdir -p $(@D)
 	$(AT)$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libak.a $(LDLIBS)
 
+# Fuzz targets over their corpora; tests/fuzz/run.sh looks for more.
+$(FUZZ): $(BUILD)/tests/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/main.o $(BUILD)/libak.a
+	@mkdir -p $(@D)
+	$(AT)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+
 $(BUILD)/lib/vendor/%.so: kernels/vendor/%.c kernels/ak_kernel.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(if $(AT),@echo "  KC   $<")
@@ -132,8 +138,8 @@ $(BUILD)/lib/vendor/INDEX: $(wildcard kernels/vendor/*.c)
 # All tests that need no GPU: TAP, run by prove, which fails if one does.
 .PHONY: test test-judge
 TIMED := $(BUILD)/tests/test_judge
-test: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(UNIT)
-	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(filter-out $(TIMED),$(UNIT))
+test: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(UNIT) $(FUZZ)
+	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(filter-out $(TIMED),$(UNIT)) $(FUZZ)
 # The judge's verdicts on wrong and honest kernels, which want a quiet machine.
 test-judge: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(TIMED)
 	LC_ALL=C prove --exec '' $(TIMED)
