@@ -171,10 +171,20 @@ static void check_dtype(const struct ak_graph *g, const char *name, const char *
 
 /* ---- readers ---- */
 
+static const char *spilled; /* what ak_pt2_read has written beside the output */
+
+static void give_up(void) {
+    if (spilled) unlink(spilled);
+}
+
 static void import_pt2(struct ak_graph *g, const char *path, char *spill) {
     struct ak_pt2_options opt = {.spill = spill, .no_data = run_name};
     struct ak_err err = {0};
     if (ak_pt2_read(g, path, &opt, &err)) ak_die_err(&err);
+    if (opt.spilled) {
+        spilled = spill;
+        atexit(give_up); /* unless the graph comes to be as well */
+    }
     if (*opt.warning) ak_warn("%s", opt.warning);
     if (dtype) check_dtype(g, dtype, path);
     if (input) bind_shapes(g, input);
@@ -263,6 +273,7 @@ int main(int argc, char **argv) {
         ak_die_errno(AK_EXIT_IO, "cannot write '%s'", out_path);
     }
     if (ak_out_close(&out, &err)) ak_die_err(&err);
+    spilled = NULL;
     if (!ak_option_quiet) summarise(&g);
     ak_graph_release(&g);
     free(spill);
