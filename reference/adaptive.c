@@ -56,6 +56,7 @@ static int run(struct ak_opcall *c, int dims, bool max, struct ak_err *err) {
     struct ak_window w;
     if (window_of(c, dims, &w, err)) return -1;
     const struct ak_tensor *x = ak_arg(c, 0), *o = &c->out[0];
+    if (!ak_numel(o)) return 0;
     int64_t ins = ak_product(dims, w.in), outs = ak_product(dims, w.out), at[AK_WINDOW_DIMS], where;
     struct ak_lanes channels = ak_lanes_of(x, ((1u << dims) - 1) << (x->ndim - dims));
     double *v = ak_malloc((size_t)(ins + outs + 1) * sizeof *v), *y = v + ins;

@@ -58,7 +58,7 @@ static double add_exp(double a, double b) {
 }
 
 REAL(add, a + p[0] * b)
-WHOLE(add, plus(a, times((int64_t)p[0], b)))
+WHOLE(add, plus(a, times(ak_whole(p[0]), b)))
 REAL(plain_add, a + b)
 REAL(mul, a *b)
 WHOLE(mul, times(a, b))
@@ -194,6 +194,7 @@ static int infer_pow(struct ak_opcall *c, struct ak_err *err) {
 static int infer_prelu(struct ak_opcall *c, struct ak_err *err) {
     const struct ak_tensor *t = ak_arg(c, 0), *w = ak_arg(c, 1);
     if (!t || !w) return ak_bad(err, "tensors are wanted");
+    if (!ak_dtype_is_float(t->dtype) || w->dtype != t->dtype) return ak_bad(err, "two tensors of one floating dtype are wanted");
     int64_t channels = t->ndim >= 2 ? t->shape[1] : 1;
     if (w->ndim > 1 || (ak_numel(w) != 1 && ak_numel(w) != channels)) return ak_bad(err, "the weight does not fit the channels");
     return ak_infer_same(c, err);

@@ -7,6 +7,7 @@
 #include "mem.h"
 #include "window.h"
 
+static const int64_t LONGEST = 1LL << 36; /* with MOST: no product overflows */
 enum { BLOCK = 1 << 21, MOST = 1 << 24 }; /* doubles of a block of windows; what a stride, dilation or padding may be */
 
 struct conv {
@@ -25,7 +26,7 @@ struct form {
 
 int ak_window_out(struct ak_window *w, int64_t more, bool ceil, struct ak_err *err) {
     for (int i = 0; i < w->dims; i++) {
-        if (w->size[i] <= 0 || w->stride[i] <= 0 || w->stride[i] > MOST || w->dilation[i] <= 0 || w->pad[i] < 0 || w->pad[i] > MOST || w->dilation[i] > MOST)
+        if (w->in[i] > LONGEST || w->size[i] <= 0 || w->size[i] > MOST || w->stride[i] <= 0 || w->stride[i] > MOST || w->dilation[i] <= 0 || w->pad[i] < 0 || w->pad[i] > MOST || w->dilation[i] > MOST)
             return ak_bad(err, "a kernel size, stride, dilation or padding is out of range");
         int64_t room = w->in[i] + 2 * w->pad[i] + more - w->dilation[i] * (w->size[i] - 1) - 1;
         if (ceil) room += w->stride[i] - 1;
@@ -60,7 +61,7 @@ static int sizes(struct conv *v, struct ak_err *err) {
         return 0;
     }
     for (int d = 0; d < w->dims; d++) {
-        if (w->stride[d] <= 0 || w->dilation[d] <= 0 || w->pad[d] < 0 || v->extra[d] < 0 || w->size[d] <= 0 || w->stride[d] > MOST ||
+        if (w->in[d] > LONGEST || w->stride[d] <= 0 || w->dilation[d] <= 0 || w->pad[d] < 0 || v->extra[d] < 0 || w->size[d] <= 0 || w->stride[d] > MOST ||
             w->dilation[d] > MOST || w->pad[d] > MOST || v->extra[d] > MOST)
             return ak_bad(err, "a stride, dilation or padding is out of range");
         if (v->extra[d] >= w->stride[d] && v->extra[d] >= w->dilation[d]) return ak_bad(err, "output_padding is not below stride or dilation");

@@ -29,6 +29,11 @@ static int infer_new_full(struct ak_opcall *c, struct ak_err *err) { return size
 static int infer_full_like(struct ak_opcall *c, struct ak_err *err) {
     return ak_out_broadcast(c, 0, 1, (int)ak_dtype_or(c, 2, ak_result_type(c, 0, 1)), err);
 }
+static int infer_fill(struct ak_opcall *c, struct ak_err *err) {
+    const struct ak_tensor *value = ak_arg(c, 1);
+    if (value && value->ndim) return ak_bad(err, "the value has dimensions");
+    return ak_infer_same(c, err);
+}
 static int infer_scalar(struct ak_opcall *c, struct ak_err *err) {
     (void)err;
     return ak_out(c, ak_dtype_or(c, 1, AK_F32), 0, NULL);
@@ -87,7 +92,7 @@ static int run_range(struct ak_opcall *c, size_t nums) {
         if (ak_dtype_is_float(o->dtype))
             ak_store(o->dtype, o->data, o->offset + i, ak_num(&v, 0) + (double)i * ak_num(&v, 1));
         else
-            ak_store_i64(o->dtype, o->data, o->offset + i, ak_int(&v, 0) + i * ak_int(&v, 1));
+            ak_store_i64(o->dtype, o->data, o->offset + i, (int64_t)((uint64_t)ak_int(&v, 0) + (uint64_t)i * (uint64_t)ak_int(&v, 1)));
     }
     return 0;
 }
@@ -117,6 +122,7 @@ static int infer_eye(struct ak_opcall *c, struct ak_err *err) {
 static int run_eye(struct ak_opcall *c, struct ak_err *err) {
     (void)err;
     const struct ak_tensor *o = &c->out[0];
+    if (!ak_numel(o)) return 0;
     ak_fill(o, 0, 0);
     struct ak_tensor d = {.dtype = o->dtype, .ndim = 1, .data = o->data, .offset = o->offset, .stride = {o->stride[0] + o->stride[1]}};
     d.shape[0] = o->shape[0] < o->shape[1] ? o->shape[0] : o->shape[1];
@@ -135,6 +141,7 @@ static int tri(struct ak_opcall *c, bool lower) {
     int64_t rows = o->shape[o->ndim - 2], cols = o->shape[o->ndim - 1], k = ak_int(c, 1), size = (int64_t)ak_dtype_size(o->dtype);
     ak_copy(o, ak_arg(c, 0));
     if (cols == 0 || rows == 0) return 0;
+    k = k < -rows ? -rows : k > cols ? cols : k;
     for (int64_t r = 0, n = ak_numel(o) / cols; r < n; r++) {
         int64_t first = r % rows + k + (lower ? 1 : 0); /* lower clears from here on, upper up to here */
         first = first < 0 ? 0 : first > cols ? cols : first;
@@ -187,7 +194,7 @@ static const struct ak_op rows[] = {
     ROW("empty_like.default(Tensor self, " KWM, infer_like, run_zeros),
     ROW("full_like.default(Tensor self, Scalar fill_value, " KWM, infer_full_like, run_full),
     ROW("fill.Scalar(Tensor self, Scalar value) -> Tensor", ak_infer_same, run_full),
-    ROW("fill.Tensor(Tensor self, Tensor value) -> Tensor", ak_infer_same, run_full),
+    ROW("fill.Tensor(Tensor self, Tensor value) -> Tensor", infer_fill, run_full),
     ROW("zero.default(Tensor self) -> Tensor", ak_infer_same, run_zeros),
     ROW("scalar_tensor.default(Scalar s, " KW, infer_scalar, run_scalar),
     ROW("arange.default(Scalar end, " KW, infer_arange1, run_arange1),

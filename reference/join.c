@@ -139,7 +139,8 @@ static int infer_repeat_interleave(struct ak_opcall *c, struct ak_err *err) {
     int d = 0;
     if (!t || k < 0) return ak_bad(err, "a tensor and a positive count are wanted");
     if (ak_none(c, 2)) {
-        int64_t n = ak_numel(t) * k;
+        int64_t n;
+        if (__builtin_mul_overflow(ak_numel(t), k, &n)) return ak_bad(err, "its result is too large");
         return ak_out(c, t->dtype, 1, &n);
     }
     if (ak_dim(ak_int(c, 2), t->ndim, &d, err)) return -1;

@@ -45,6 +45,7 @@ static int run_linear(struct ak_opcall *c, struct ak_err *err) {
     struct ak_tensor x = *ak_arg(c, 0), flat;
     int64_t k = x.shape[x.ndim - 1], n = w->ndim == 2 ? w->shape[0] : 1, m = n ? ak_numel(o) / n : 0;
     void *copy = NULL;
+    if (!m) return 0;
     if (!ak_tensor_view(&x, 2, (int64_t[]){m, k}, &flat)) {
         flat = ak_tensor_new(x.dtype, 2, (int64_t[]){m, k});
         copy = flat.data = ak_malloc((size_t)(m * k + 1) * ak_dtype_size(x.dtype));

@@ -31,8 +31,10 @@ static inline bool ak_none(const struct ak_opcall *c, size_t i) { return c->in[i
 static inline double ak_num(const struct ak_opcall *c, size_t i) {
     return c->in[i].kind == AK_VAL_FLOAT ? c->in[i].f : (double)c->in[i].i;
 }
+/* Towards zero, saturating; NaN gives 0. */
+static inline int64_t ak_whole(double v) { return v >= 0x1p63 ? INT64_MAX : v > -0x1p63 ? (int64_t)v : v < 0 ? INT64_MIN : 0; }
 static inline int64_t ak_int(const struct ak_opcall *c, size_t i) {
-    return c->in[i].kind == AK_VAL_FLOAT ? (int64_t)c->in[i].f : c->in[i].i;
+    return c->in[i].kind == AK_VAL_FLOAT ? ak_whole(c->in[i].f) : c->in[i].i;
 }
 static inline bool ak_flag(const struct ak_opcall *c, size_t i) { return ak_num(c, i) != 0; }
 /* The n integers of a list; a number alone or a list of one counts for all n. An absent or empty list gives `otherwise`. */

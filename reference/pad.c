@@ -44,7 +44,7 @@ static int64_t source(enum mode m, int64_t i, int64_t n) {
 static void constant(struct ak_opcall *c, const int64_t *before) {
     struct ak_tensor from = *ak_arg(c, 0), to = c->out[0];
     double real = c->nin > 2 && !ak_none(c, c->nin - 1) ? ak_num(c, c->nin - 1) : 0;
-    ak_fill(&to, real, (int64_t)real);
+    ak_fill(&to, real, ak_whole(real));
     for (int d = 0; d < to.ndim; d++) { /* the part that both have */
         int64_t first = before[d] < 0 ? -before[d] : 0, last = c->out[0].shape[d] - before[d];
         if (last > from.shape[d]) last = from.shape[d];

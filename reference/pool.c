@@ -23,7 +23,7 @@ static int window_of(const struct ak_opcall *c, struct form f, struct ak_window 
     for (int i = 0; i < f.dims; i++) {
         w->in[i] = x->shape[x->ndim - f.dims + i];
         w->dilation[i] = 1;
-        if (w->pad[i] < 0 || 2 * w->pad[i] > w->size[i]) return ak_bad(err, "the padding is more than half the kernel");
+        if (w->pad[i] < 0 || w->pad[i] > w->size[i] / 2) return ak_bad(err, "the padding is more than half the kernel");
     }
     if (f.dilation && ak_ints(c, f.dilation, f.dims, 1, w->dilation, err)) return -1;
     if (f.divisor && !ak_none(c, f.divisor) && ak_int(c, f.divisor) == 0) return ak_bad(err, "the divisor is 0");

@@ -16,7 +16,7 @@
 BOTH(where, (a != 0 ? b : d))
 BOTH(masked, (b != 0 ? d : a))
 LOOP(double, real_addcmul, a + p[0] * b * d)
-LOOP(int64_t, whole_addcmul, a + (int64_t)p[0] * b * d)
+LOOP(int64_t, whole_addcmul, (int64_t)((uint64_t)a + (uint64_t)ak_whole(p[0]) * (uint64_t)b * (uint64_t)d))
 LOOP(double, real_addcdiv, a + p[0] * b / d)
 LOOP(double, real_lerp, (fabs(d) < 0.5 ? a + d * (b - a) : b - (b - a) * (1 - d)))
 

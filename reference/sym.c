@@ -28,6 +28,7 @@ static int stride(struct ak_opcall *c, struct ak_err *err) {
 }
 
 static int64_t floored(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static int64_t modulo(int64_t a, int64_t b) { return a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0); }
 
 #define INT(name, check, overflow, expr)                                                                               \
     static int name(struct ak_opcall *c, struct ak_err *err) {                                                         \
@@ -43,8 +44,8 @@ INT(add, false, __builtin_add_overflow(a, b, &r), r)
 INT(sub, false, __builtin_sub_overflow(a, b, &r), r)
 INT(mul, false, __builtin_mul_overflow(a, b, &r), r)
 INT(floordiv, b == 0, a == INT64_MIN && b == -1, floored(a, b))
-INT(mod, b == 0, a == INT64_MIN && b == -1, a - floored(a, b) * b)
-INT(truediv, b == 0 || a % b != 0, false, a / b)
+INT(mod, b == 0, false, b == -1 ? 0 : modulo(a, b))
+INT(truediv, b == 0 || (b != -1 && a % b != 0), a == INT64_MIN && b == -1, a / b)
 INT(neg, false, __builtin_sub_overflow(0, a, &r), r)
 INT(eq, false, false, a == b)
 INT(ne, false, false, a != b)

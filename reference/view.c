@@ -271,7 +271,7 @@ static int infer_unfold(struct ak_opcall *c, struct ak_err *err) {
     v.shape[v.ndim] = size;
     v.stride[v.ndim++] = t->stride[d];
     v.shape[d] = (t->shape[d] - size) / step + 1;
-    v.stride[d] *= step;
+    if (__builtin_mul_overflow(v.stride[d], step, &v.stride[d])) return ak_bad(err, "a step of %lld is too large", (long long)step);
     return ak_out_view(c, 0, &v);
 }
 

@@ -6,6 +6,7 @@
 #include "json.h"
 
 #include "fuzz.h"
+#include "json_mutator.h"
 
 static size_t largest(const struct ak_graph *g) {
     size_t most = 0;

@@ -1,10 +1,13 @@
 /* Any text as model.json (up to a NUL byte) and as the config of the weights (after it), in an
  * archive that is otherwise sound. */
+#include <stdint.h>
+
 #include "graph.h"
 #include "pt2.h"
 
 #include "../unit/make_zip.h"
 #include "fuzz.h"
+#include "json_mutator.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char none[] = "{\"config\": {}}";

@@ -15,7 +15,7 @@ for c in tools/lib/*.c tools/import/*.c reference/*.c; do
 done | xargs -r -P "$(nproc)" -n 2 sh -c "clang $san $inc -fsanitize=fuzzer-no-link -c -o \"\$1\" \"\$0\"" || exit
 rm -f build-fuzz/lib.a && ar rcs build-fuzz/lib.a build-fuzz/obj/*.o || exit
 # shellcheck disable=SC2086,SC2046
-clang $san $inc -fsanitize=fuzzer -o build-fuzz/"$target" tests/fuzz/fuzz_"$target".c build-fuzz/lib.a \
+clang $san $inc -DFUZZ_MUTATE -fsanitize=fuzzer -o build-fuzz/"$target" tests/fuzz/fuzz_"$target".c build-fuzz/lib.a \
     $(pkg-config --libs libcjson lua5.4 zlib) -lm -ldl -lpthread || exit
 exec nice build-fuzz/"$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -artifact_prefix=build-fuzz/finds/"$target"- \
     "$@" build-fuzz/corpus/"$target" tests/fuzz/corpus/"$target"

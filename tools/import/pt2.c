@@ -315,7 +315,7 @@ static int read_user_input(struct pt2 *p, struct pt2_scope *s, const cJSON *arg)
     const cJSON *t = ak_json_get(arg, "as_tensor");
     const char *name;
     int id = -1;
-    if (!arg || !arg->child) return fail(p, "a user input has no argument");
+    if (!cJSON_IsObject(arg) || !arg->child) return fail(p, "a user input has no argument");
     if (!t) { /* a constant that the exporter has built into the graph */
         static const char *const constants[] = {"as_none", "as_int", "as_float", "as_bool", "as_string"};
         for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
