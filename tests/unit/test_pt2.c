@@ -325,7 +325,40 @@ static void dynamic(void) {
     ak_graph_release(&g);
 }
 
+/* ---- what the recorded ones lack ---- */
+
+/* tests/fuzz/corpus/pt2/kinds: integers of shapes, lists with and without holes, a write in place, a
+ * graph inside a node, a buffer that is changed; model.json, NUL, config of the weights. */
+static void kinds(void) {
+    size_t len;
+    char *text = ak_file_read("tests/fuzz/corpus/pt2/kinds", 1 << 20, &len, &err), path[64];
+    static const char zeros[8192];
+    struct mz m = {0};
+    struct ak_graph g;
+    struct ak_pt2_options opt = {0};
+    if (!text) {
+        ok(false, "%s", err.msg);
+        return;
+    }
+    mz_text(&m, "a/models/model.json", text, 0);
+    mz_text(&m, "a/data/weights/model_weights_config.json", text + strlen(text) + 1, 0);
+    mz_add(&m, "a/data/weights/weight_0", 23, zeros, sizeof zeros, 0);
+    mz_add(&m, "a/data/weights/weight_1", 23, zeros, 64, 0);
+    mz_end(&m, 0);
+    int fd = mz_file(m.p, m.n, path), rc = ak_pt2_read(&g, path, &opt, &err) || ak_graph_normalise(&g, 1 << 20, &err);
+    ok(rc == 0, "all kinds of arguments%s%s", rc ? ": " : "", rc ? err.msg : "");
+    ok(strstr(opt.warning, "'p' would be changed"), "a buffer that a run would change is named");
+    int64_t shape[2] = {6, 8};
+    struct ak_tensor in = ak_tensor_new(AK_F32, 2, shape);
+    ok(!rc && ak_graph_bind(&g, &in, &err) == 0 && g.values[g.outputs[0]].t.shape[0] == 12, "integers of shapes follow the input");
+    if (!rc) ak_graph_release(&g);
+    mz_free(&m);
+    free(text);
+    close(fd);
+}
+
 int main(void) {
+    kinds();
     recorded();
     packed();
     spilled();
