@@ -253,28 +253,31 @@ static void print_run_name(const struct ak_graph *g) {
     if (fflush(stdout)) ak_die_errno(AK_EXIT_IO, "cannot write standard output");
 }
 
-int main(int argc, char **argv) {
-    int first = ak_options(argc, argv, "MODEL", "Reads a model (a name in models/, a .lua file, a .pt2 file) and writes its graph.", options);
-    if (argc - first != 1) ak_usage_error(argc == first ? "which model? here are: %s" : "one model at a time", list_models());
-    char *spill = strcmp(out_path, "-") ? ak_asprintf("%s.weights", out_path) : NULL;
-    struct ak_graph g;
+static void write_graph(struct ak_graph *g) {
     struct ak_out out;
     struct ak_err err = {0};
-    ak_graph_init(&g);
-    import(&g, argv[first], spill);
-    if (run_name) {
-        print_run_name(&g);
-        return AK_EXIT_YES;
-    }
-    if (ak_graph_normalise(&g, FOLD_LIMIT, &err)) ak_die_err(&err);
+    if (ak_graph_normalise(g, FOLD_LIMIT, &err)) ak_die_err(&err);
     if (ak_out_open(&out, out_path, &err)) ak_die_err(&err);
-    if (ak_graph_write(&g, out.f)) {
+    if (ak_graph_write(g, out.f)) {
         ak_out_abandon(&out);
         ak_die_errno(AK_EXIT_IO, "cannot write '%s'", out_path);
     }
     if (ak_out_close(&out, &err)) ak_die_err(&err);
     spilled = NULL;
-    if (!ak_option_quiet) summarise(&g);
+    if (!ak_option_quiet) summarise(g);
+}
+
+int main(int argc, char **argv) {
+    int first = ak_options(argc, argv, "MODEL", "Reads a model (a name in models/, a .lua file, a .pt2 file) and writes its graph.", options);
+    if (argc - first != 1) ak_usage_error(argc == first ? "which model? here are: %s" : "one model at a time", list_models());
+    char *spill = strcmp(out_path, "-") ? ak_asprintf("%s.weights", out_path) : NULL;
+    struct ak_graph g;
+    ak_graph_init(&g);
+    import(&g, argv[first], spill);
+    if (run_name)
+        print_run_name(&g);
+    else
+        write_graph(&g);
     ak_graph_release(&g);
     free(spill);
     return AK_EXIT_YES;
