@@ -317,6 +317,15 @@ static void folding(void) {
     ak_graph_release(g);
 
     ak_graph_init(g);
+    x = input(g, "x", AK_F32, SHAPE(4));
+    r = NODE("aten.arange.default", "r1", {"end", integer(4)});
+    int r2 = NODE("aten.arange.default", "r2", {"end", integer(4)});
+    int once = NODE("aten.add.Tensor", "once", {"self", val(g, x)}, {"other", val(g, r)});
+    output(g, NODE("aten.add.Tensor", "twice", {"self", val(g, once)}, {"other", val(g, r2)}));
+    ok(ak_graph_normalise(g, 1 << 20, &err) == 0 && g->nvalues == 4 && gives(g, 0, WANT(0, 3, 6, 9)), "equal constants are one");
+    ak_graph_release(g);
+
+    ak_graph_init(g);
     x = input(g, "x", AK_F32, SHAPE(1000));
     r = NODE("aten.arange.default", "range", {"end", integer(1000)});
     output(g, NODE("aten.add.Tensor", "sum", {"self", val(g, x)}, {"other", val(g, r)}));

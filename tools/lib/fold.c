@@ -276,6 +276,30 @@ static void make_constants(struct fold *f) {
     free(constant);
 }
 
+static bool same_constant(const struct ak_value *a, const struct ak_value *b) {
+    return a->kind == AK_VALUE_INLINE && b->kind == AK_VALUE_INLINE && !a->view_of && !b->view_of && a->t.dtype == b->t.dtype &&
+           ak_same_shape(&a->t, &b->t) && a->t.offset == b->t.offset &&
+           memcmp(a->t.stride, b->t.stride, (size_t)a->t.ndim * sizeof *a->t.stride) == 0 && a->bytes == b->bytes &&
+           memcmp(a->data, b->data, (size_t)a->bytes) == 0;
+}
+
+/* Layers often make the same constant each for itself. */
+static void share_constants(struct ak_graph *g) {
+    int *map = ak_malloc((g->nvalues + 1) * sizeof *map), *constants = ak_malloc((g->nvalues + 1) * sizeof *constants);
+    size_t n = 0;
+    for (size_t i = 0; i < g->nvalues; i++) {
+        map[i] = (int)i;
+        if (g->values[i].kind != AK_VALUE_INLINE) continue;
+        for (size_t k = 0; k < n && map[i] == (int)i; k++)
+            if (same_constant(&g->values[constants[k]], &g->values[i])) map[i] = constants[k];
+        if (map[i] == (int)i) constants[n++] = (int)i;
+    }
+    for (size_t i = 0; i < g->nnodes; i++)
+        ak_substitute(g, &g->nodes[i], map);
+    free(map);
+    free(constants);
+}
+
 /* ---- symbols ---- */
 
 static void freeze_arg(struct ak_graph *g, struct ak_garg *a) {
@@ -308,6 +332,7 @@ void ak_fold(struct ak_graph *g, size_t limit) {
         evaluate(&f, (int)i);
     }
     make_constants(&f);
+    share_constants(g);
     if (f.specialised || !g->nsymbols) freeze(g);
     for (size_t i = 0; i < f.nowned; i++)
         free(f.owned[i]);
