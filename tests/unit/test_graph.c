@@ -276,6 +276,19 @@ static void in_place(void) {
        rc ? ": " : "", rc ? err.msg : "");
     ak_graph_release(g);
 
+    ak_graph_init(g); /* y = x + 1; v = y.view(6); y.t_(); y.mul_(2) */
+    x = input(g, "x", AK_F32, SHAPE(2, 3));
+    y = NODE("aten.add.Tensor", "y", {"self", val(g, x)}, {"other", integer(1)});
+    v = NODE("aten.view.default", "v", {"self", val(g, y)}, {"size", INTS(6)});
+    t = NODE("aten.transpose_.default", "t_", {"self", val(g, y)}, {"dim0", integer(0)}, {"dim1", integer(1)});
+    NODE("aten.mul_.Tensor", "m", {"self", val(g, t)}, {"other", integer(2)});
+    output(g, y);
+    output(g, v);
+    rc = ak_graph_normalise(g, 1 << 20, &err);
+    ok(rc == 0 && pure(g) && gives(g, 0, WANT(2, 8, 4, 10, 6, 12)) && gives(g, 1, WANT(2, 4, 6, 8, 10, 12)), "a tensor transposed in place%s%s", rc ? ": " : "",
+       rc ? err.msg : "");
+    ak_graph_release(g);
+
     ak_graph_init(g); /* integers stay integers */
     x = input(g, "x", AK_I64, SHAPE(3));
     y = NODE("aten.add.Tensor", "y", {"self", val(g, x)}, {"other", integer(1)});

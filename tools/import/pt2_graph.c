@@ -200,11 +200,20 @@ static int pass_outputs(struct pt2_scope *s, struct pt2_scope *inner, const cJSO
     return 0;
 }
 
+/* wrap_with_autocast(device, dtype, enabled, cache, graph, ...) */
+static bool casts(const cJSON *o) {
+    return strcmp(op_name(o), "higher_order.wrap_with_autocast") == 0 &&
+           !cJSON_IsFalse(ak_json_get(ak_json_get(cJSON_GetArrayItem(ak_json_get(o, "inputs"), 2), "arg"), "as_bool"));
+}
+
 /* A graph inside a node that only sets a mode: its nodes join ours. */
 static int read_wrapper(struct pt2_scope *s, const cJSON *o) {
     const cJSON *graph = graph_arg(o);
     struct pt2_scope inner;
-    char *name = node_name(s, o), *prefix = ak_asprintf("%s.", name);
+    char *name = node_name(s, o);
+    if (casts(o))
+        return ak_fail(s->err, AK_EXIT_INPUT, "node '%s': autocast within a model is not supported: export it without, in the dtype it should run in", name);
+    char *prefix = ak_asprintf("%s.", name);
     int rc = pt2_scope_init(&inner, s->g, graph, prefix, s->node_names, s->err) || pass_inputs(s, &inner, o, graph) ||
              pt2_nodes_read(&inner, graph) || pass_outputs(s, &inner, o, graph);
     pt2_scope_release(&inner);

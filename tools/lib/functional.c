@@ -202,6 +202,16 @@ static int written(struct functional *f, const struct ak_node *write, int v, int
 
 /* ---- nodes ---- */
 
+/* detach_, transpose_ and the like write nothing: v itself becomes another view of its elements. */
+static int relabelled(struct functional *f, int v, int out, int r) {
+    for (size_t i = 0; i < f->nold; i++)
+        if (f->now[i] == v && f->made[i]) f->now[i] = r;
+    if (out < 0) return 0;
+    f->now[out] = r;
+    note_made(f, out);
+    return 0;
+}
+
 static int in_place(struct functional *f, struct ak_node node) {
     struct ak_graph *g = f->g;
     const struct ak_op *op = node.op->functional ? ak_op_find(node.op->functional) : NULL;
@@ -216,6 +226,7 @@ static int in_place(struct functional *f, struct ak_node node) {
     for (size_t i = 1; i < op->nargs; i++)
         copy_arg(&to, &node, op->args[i].name);
     int r = result(f, to);
+    if (r >= 0 && g->values[r].view_of) return relabelled(f, v, out, r);
     if (r >= 0) r = cast(f, &node, r, dtype);
     if (r < 0) return -1;
     if (!ak_same_shape(&was, &g->values[r].t))

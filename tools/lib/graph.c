@@ -116,7 +116,7 @@ static int infer(struct ak_graph *g, int n, struct ak_arena *scratch, struct ak_
     struct ak_node *node = &g->nodes[n];
     if (ak_graph_call(g, n, NULL, scratch, &call, err)) return -1;
     if (ak_op_infer(&call, err)) return ak_fail_in(err, "node '%s'", node->name);
-    if (node->op->flags & AK_OP_INPLACE && call.nout && call.in[0].kind == AK_VAL_TENSOR) {
+    if (node->op->flags & AK_OP_INPLACE && call.nout && !call.alias[0] && call.in[0].kind == AK_VAL_TENSOR) {
         call.out[0] = *call.in[0].t; /* what it writes keeps its dtype and layout */
         call.alias[0] = 1;
     }
