@@ -32,6 +32,9 @@ while ! flock -n 9; do
 done
 echo "$$ since $(date '+%H:%M:%S')" > "$run/.lock.owner"
 
+# Two threads that spin in OpenBLAS's and OpenMP's barriers were seen to make a model five times
+# slower on two cores, the opponent's most: threads that wait must sleep.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 export AK_WORK AK_HOME="$home" MODEL IMPORT RESULTS="${RESULTS:-results.tsv}"
 for stage; do
     ${MAKE:-make} --no-print-directory -C "$run" -f .root/stages/pipeline.mk "$stage" || exit
