@@ -276,6 +276,24 @@ static void in_place(void) {
        rc ? ": " : "", rc ? err.msg : "");
     ak_graph_release(g);
 
+    ak_graph_init(g); /* a, b = y.split(2, 1); b *= 10; r0, r1 = y.unbind(); r1 += 1; y.narrow(1, 1, 1) *= -1 */
+    x = input(g, "x", AK_F32, SHAPE(2, 3));
+    y = NODE("aten.add.Tensor", "y", {"self", val(g, x)}, {"other", integer(1)});
+    NODE("aten.split.Tensor", "split", {"self", val(g, y)}, {"split_size", integer(2)}, {"dim", integer(1)});
+    int b = g->nodes[1].outs[1];
+    NODE("aten.mul_.Tensor", "m1", {"self", val(g, b)}, {"other", integer(10)});
+    NODE("aten.unbind.int", "rows", {"self", val(g, y)});
+    int r1 = g->nodes[3].outs[1];
+    NODE("aten.add_.Tensor", "a1", {"self", val(g, r1)}, {"other", integer(1)});
+    int mid = NODE("aten.narrow.default", "mid", {"self", val(g, y)}, {"dim", integer(1)}, {"start", integer(1)}, {"length", integer(1)});
+    NODE("aten.mul_.Tensor", "m2", {"self", val(g, mid)}, {"other", integer(-1)});
+    output(g, y);
+    output(g, b);
+    rc = ak_graph_normalise(g, 1 << 20, &err);
+    ok(rc == 0 && pure(g) && gives(g, 0, WANT(1, -2, 30, 5, -6, 61)) && gives(g, 1, WANT(30, 61)), "writes through pieces and rows%s%s", rc ? ": " : "",
+       rc ? err.msg : "");
+    ak_graph_release(g);
+
     ak_graph_init(g); /* y = x + 1; v = y.view(6); y.t_(); y.mul_(2) */
     x = input(g, "x", AK_F32, SHAPE(2, 3));
     y = NODE("aten.add.Tensor", "y", {"self", val(g, x)}, {"other", integer(1)});

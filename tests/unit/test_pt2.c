@@ -1,5 +1,6 @@
 /* Exported programs: the recorded ones give PyTorch's outputs, however they are packed; damaged
  * ones are refused with the place. */
+#include <dirent.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -125,6 +126,34 @@ static void recorded(void) {
         ak_graph_release(&g);
         ak_safetensors_close(&st);
     }
+}
+
+static int is_pt2(const struct dirent *e) {
+    const char *dot = strrchr(e->d_name, '.');
+    return dot && strcmp(dot, ".pt2") == 0;
+}
+
+/* tests/models/small: writes in place through views, buffers that change, no_grad within, weights that are views or
+ * channels last, dynamic dimensions, several outputs, decomposed programs; torch 2.11, packed anew without traces. */
+static void small(void) {
+    struct dirent **files = NULL;
+    int n = scandir("tests/models/small", &files, is_pt2, alphasort);
+    ok(n > 0, "there are small programs");
+    for (int i = 0; i < n; i++) {
+        char path[512], expect[512];
+        struct ak_graph g;
+        struct ak_safetensors st;
+        struct ak_pt2_options opt = {0};
+        snprintf(path, sizeof path, "tests/models/small/%s", files[i]->d_name);
+        snprintf(expect, sizeof expect, "%.*s.safetensors", (int)strlen(path) - 4, path);
+        int rc = ak_pt2_read(&g, path, &opt, &err) || ak_graph_normalise(&g, 1 << 20, &err) || ak_safetensors_open(&st, expect, &err);
+        double d = rc ? INFINITY : difference(&g, &st);
+        ok(d <= 2e-6, "%s: within 2e-06 of PyTorch's outputs (%.2g)%s%s", files[i]->d_name, d, rc ? ": " : "", rc ? err.msg : "");
+        if (!rc) ak_graph_release(&g);
+        if (!rc) ak_safetensors_close(&st);
+        free(files[i]);
+    }
+    free(files);
 }
 
 /* ---- packed otherwise ---- */
@@ -360,6 +389,7 @@ static void kinds(void) {
 int main(void) {
     kinds();
     recorded();
+    small();
     packed();
     spilled();
     damaged();

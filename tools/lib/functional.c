@@ -107,8 +107,48 @@ static int inverse_permute(struct functional *f, const struct ak_node *write, co
     return result(f, n);
 }
 
-/* The parent of the view that `node` made, with r in place of what the view shows. */
-static int put_back(struct functional *f, const struct ak_node *write, const struct ak_node *view, int parent, int r) {
+static void set_int(struct ak_node *n, const char *arg, int64_t v) {
+    n->args[ak_op_arg_index(n->op, arg)] = (struct ak_garg){.val = {.kind = AK_VAL_INT, .i = v}};
+}
+
+/* The dim along which `part` is a piece of `whole`, and from where; -1 if it is something else. */
+static int piece_of(const struct ak_tensor *part, const struct ak_tensor *whole, int64_t *start) {
+    int dim = -1;
+    if (part->ndim != whole->ndim) return -1;
+    for (int d = 0; d < part->ndim; d++) {
+        if (part->shape[d] > 1 && part->stride[d] != whole->stride[d]) return -1;
+        if (part->shape[d] == whole->shape[d]) continue;
+        if (dim >= 0) return -1;
+        dim = d;
+    }
+    int64_t ahead = part->offset - whole->offset;
+    if (dim < 0 || whole->stride[dim] <= 0 || ahead < 0 || ahead % whole->stride[dim]) return -1;
+    *start = ahead / whole->stride[dim];
+    return *start + part->shape[dim] <= whole->shape[dim] ? dim : -1;
+}
+
+/* narrow, split, chunk: a slice, whatever they call it; unbind: a row. */
+static int put_piece_back(struct functional *f, const struct ak_node *write, const struct ak_node *view, int v, int parent, int r) {
+    int64_t start = 0;
+    bool row = ak_op_is(view, "aten.unbind.int");
+    int dim = row ? 0 : piece_of(&f->g->values[v].t, &f->g->values[parent].t, &start);
+    const struct ak_val *along = ak_arg_const(view, "dim");
+    if (dim < 0 || (row && !along)) return cannot(f, write, view);
+    struct ak_node n = new_node(f, row ? "aten.select_scatter.default" : "aten.slice_scatter.default", write, parent);
+    if (!n.op) return -1;
+    set_value(f, &n, "src", r);
+    set_int(&n, "dim", row ? along->i : dim);
+    if (row) {
+        set_int(&n, "index", f->g->values[v].index);
+    } else {
+        set_int(&n, "start", start);
+        set_int(&n, "end", start + f->g->values[v].t.shape[dim]);
+    }
+    return result(f, n);
+}
+
+/* The parent of v, which `view` made, with r in place of what v shows. */
+static int put_back(struct functional *f, const struct ak_node *write, const struct ak_node *view, int v, int parent, int r) {
     static const char *const same_order[] = {"aten.view.default",    "aten.reshape.default",     "aten._unsafe_view.default", "aten.unsqueeze.default",
                                              "aten.squeeze.default", "aten.squeeze.dim",         "aten.squeeze.dims",         "aten.flatten.using_ints",
                                              "aten.view_as.default", "aten.unflatten.int"};
@@ -141,7 +181,7 @@ static int put_back(struct functional *f, const struct ak_node *write, const str
             copy_arg(&n, view, args[i]);
         return result(f, n);
     }
-    return cannot(f, write, view);
+    return put_piece_back(f, write, view, v, parent, r);
 }
 
 /* v as it is after its storage's root has been made anew. */
@@ -171,7 +211,7 @@ static int new_root(struct functional *f, const struct ak_node *write, int v, in
         int parent = g->values[v].view_of - 1, m = ak_maker(g, v);
         if (m < 0) return ak_fail(f->err, AK_EXIT_INPUT, "weight '%s' is written in place, but it shares its bytes", g->values[v].name);
         struct ak_node view = g->nodes[m]; /* the array may move */
-        r = put_back(f, write, &view, parent, r);
+        r = put_back(f, write, &view, v, parent, r);
         v = parent;
     }
     return r;
