@@ -19,7 +19,6 @@ CC      := cc
 endif
 SAN     ?=
 V       ?=
-Q       ?=
 
 define HELP
 make optimize MODEL=M   profile, plan, search, prove, report: all of it
@@ -139,7 +138,7 @@ $(BUILD)/lib/vendor/INDEX: $(wildcard kernels/vendor/*.c)
 .PHONY: test test-judge
 TIMED := $(BUILD)/tests/test_judge
 test: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(UNIT) $(FUZZ)
-	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(filter-out $(TIMED),$(UNIT)) $(FUZZ) tests/import.t
+	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(filter-out $(TIMED),$(UNIT)) $(FUZZ) tests/import.t tests/verify.t
 # The judge's verdicts on wrong and honest kernels, which want a quiet machine.
 test-judge: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(TIMED)
 	LC_ALL=C prove --exec '' $(TIMED)

@@ -9,7 +9,6 @@ MAKEFLAGS += -rR
 .DELETE_ON_ERROR:
 BIN   := .root/$(BUILD)/bin
 RULES := .root/rules
-SAY   := $(if $(Q),-q)
 
 # $(call changed,NAME,COMMAND): COMMAND -o a new file, kept only if it differs from NAME.
 changed = $(2) -o $(1).new && { if cmp -s $(1).new $(1); then rm -f $(1).new; else mv -f $(1).new $(1); fi; } && touch $@

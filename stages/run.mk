@@ -11,11 +11,11 @@ endif
 $(foreach k,TOP BUDGET JOBS,$(if $(shell printf '%s' '$($(k))' | grep -Ex '[0-9]+(\.[0-9]+)?'),,$(error $(k)=$($(k)) is not a number)))
 
 # A knob on the command line that there is not is a typo.
-KNOBS := MODEL DEVICE INPUT DTYPE TOP BUDGET JOBS WORK RESULTS LAUNCH KERNEL NOTE BUILD CC SAN V Q
+KNOBS := MODEL DEVICE INPUT DTYPE TOP BUDGET JOBS WORK RESULTS LAUNCH KERNEL NOTE BUILD CC SAN V
 GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command line,$(origin $(v))),$(v)))
 $(foreach v,$(filter-out $(KNOBS) MAKEFLAGS MAKEOVERRIDES,$(GIVEN)),$(error there is no knob $(v); there are: $(KNOBS)))
 
-export MODEL INPUT DTYPE DEVICE TOP BUDGET JOBS WORK RESULTS LAUNCH KERNEL NOTE BUILD CC KFLAGS Q
+export MODEL INPUT DTYPE DEVICE TOP BUDGET JOBS WORK RESULTS LAUNCH KERNEL NOTE BUILD CC KFLAGS
 
 STAGES := import profile plan extract search verify report status next trial
 .PHONY: optimize ceilings $(STAGES)

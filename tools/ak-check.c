@@ -43,17 +43,8 @@ int main(int argc, char **argv) {
     };
     o.judge.seed = seed >= 0 ? (uint64_t)seed : ak_rand_secret() >> 11;
     cJSON *facts = ak_judge_trial(&spec, &o, &err);
-    struct ak_out out;
-    if (!facts) ak_die_err(&err);
-    if (output) {
-        if (ak_out_open(&out, output, &err)) ak_die_err(&err);
-        ak_json_print_pretty(out.f, facts);
-        if (ak_out_close(&out, &err)) ak_die_err(&err);
-    } else {
-        ak_facts_print(stdout, facts);
-        if (fflush(stdout)) ak_die_errno(AK_EXIT_IO, "cannot write standard output");
-    }
-    bool pass = strcmp(ak_json_get(facts, "verdict")->valuestring, "pass") == 0;
+    if (!facts || ak_facts_write(facts, output, &err)) ak_die_err(&err);
+    bool pass = ak_facts_pass(facts);
     cJSON_Delete(facts);
     ak_spec_release(&spec);
     return pass ? AK_EXIT_YES : AK_EXIT_NO;

@@ -104,12 +104,11 @@ static void refuse_other(const char *path) {
     struct stat st;
     if (stat(path, &st)) ak_die_errno(AK_EXIT_INPUT, "cannot read '%s'", path);
     if (S_ISDIR(st.st_mode)) not_read(path, "a folder (of HuggingFace's kind?)");
-    FILE *f = fopen(path, "r");
-    char head[4] = "";
-    if (!f) ak_die_errno(AK_EXIT_INPUT, "cannot read '%s'", path);
-    size_t n = fread(head, 1, sizeof head, f);
-    fclose(f);
-    if (n == 4 && memcmp(head, "GGUF", 4) == 0) not_read(path, "a GGUF file");
+    struct ak_err err = {0};
+    struct ak_map m;
+    if (ak_map_open(&m, path, &err)) ak_die_err(&err);
+    if (m.size >= 4 && memcmp(m.data, "GGUF", 4) == 0) not_read(path, "a GGUF file");
+    ak_map_close(&m);
     if (ends_with(path, ".safetensors")) not_read(path, "a file of weights without a graph");
     if (ends_with(path, ".onnx")) not_read(path, "an ONNX file");
 }

@@ -59,13 +59,6 @@ static char *first_line(const char *dir, const char *name) {
     return text;
 }
 
-static void write_facts(const cJSON *facts) {
-    struct ak_out out;
-    if (ak_out_open(&out, output, &err)) ak_die_err(&err);
-    ak_json_print_pretty(out.f, facts);
-    if (ak_out_close(&out, &err)) ak_die_err(&err);
-}
-
 int main(int argc, char **argv) {
     ak_worker_main(argc, argv);
     int first = ak_options(argc, argv, "SPECDIR KERNEL.so", "A whole trial of a kernel: right or wrong, how fast, in one record.", options);
@@ -100,11 +93,10 @@ int main(int argc, char **argv) {
     };
     o.judge.seed = seed >= 0 ? (uint64_t)seed : ak_rand_secret() >> 11; /* JSON numbers hold 53 bits */
     cJSON *facts = ak_judge_trial(&spec, &o, &err);
-    if (!facts) ak_die_err(&err);
-    write_facts(facts);
+    if (!facts || ak_facts_write(facts, output, &err)) ak_die_err(&err);
     if (ak_option_verbose) ak_facts_print(stderr, facts);
     else if (!ak_option_quiet) ak_facts_print_line(stderr, facts);
-    bool pass = strcmp(ak_json_get(facts, "verdict")->valuestring, "pass") == 0;
+    bool pass = ak_facts_pass(facts);
     cJSON_Delete(facts);
     ak_vendor_close(vendor);
     ak_spec_release(&spec);

@@ -94,6 +94,17 @@ int ak_json_num(const cJSON *o, const char *key, double *out, struct ak_err *err
     return v && ak_json_as_num(v, out, err) == 0 ? 0 : wrong(key, "a number", v, err);
 }
 
+double ak_json_number(const cJSON *o, const char *key) {
+    double v;
+    struct ak_err ignored;
+    return o && ak_json_num(o, key, &v, &ignored) == 0 ? v : NAN;
+}
+
+const char *ak_json_string(const cJSON *o, const char *key, const char *otherwise) {
+    const cJSON *v = o ? ak_json_get(o, key) : NULL;
+    return cJSON_IsString(v) ? v->valuestring : otherwise;
+}
+
 int ak_json_bool(const cJSON *o, const char *key, bool *out, struct ak_err *err) {
     const cJSON *v = ak_json_get(o, key);
     if (!cJSON_IsBool(v)) return wrong(key, "true or false", v, err);

@@ -31,6 +31,10 @@ int ak_json_object(const cJSON *o, const char *key, const cJSON **out, struct ak
 int ak_json_as_i64(const cJSON *v, int64_t *out, struct ak_err *err);
 int ak_json_as_num(const cJSON *v, double *out, struct ak_err *err);
 
+/* A field that may be missing, for those who only show it: NaN, or `otherwise`; o may be NULL. */
+double ak_json_number(const cJSON *o, const char *key);
+const char *ak_json_string(const cJSON *o, const char *key, const char *otherwise);
+
 /* Adding fields. Integers print exactly; non-finite numbers become the strings above. */
 void ak_json_add_i64(cJSON *o, const char *key, int64_t v);
 void ak_json_add_num(cJSON *o, const char *key, double v);

@@ -134,5 +134,8 @@ cJSON *ak_judge_trial(const struct ak_spec *spec, const struct ak_trial_options 
 /* What it says, for people: all of it, or in a line. */
 void ak_facts_print(FILE *f, const cJSON *facts);
 void ak_facts_print_line(FILE *f, const cJSON *facts);
+bool ak_facts_pass(const cJSON *facts);
+/* As JSON to path, or for people to standard output where path is NULL. */
+int ak_facts_write(const cJSON *facts, const char *path, struct ak_err *err);
 
 #endif

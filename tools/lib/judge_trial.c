@@ -192,50 +192,52 @@ cJSON *ak_judge_trial(const struct ak_spec *spec, const struct ak_trial_options 
 
 /* ---- for people ---- */
 
-static double number(const cJSON *o, const char *key) {
-    const cJSON *v = o ? ak_json_get(o, key) : NULL;
-    return cJSON_IsNumber(v) ? v->valuedouble : NAN;
-}
-
-static const char *text(const cJSON *o, const char *key) {
-    const cJSON *v = o ? ak_json_get(o, key) : NULL;
-    return cJSON_IsString(v) ? v->valuestring : "";
-}
-
 static void print_ratio(FILE *f, const cJSON *facts, const char *key, const char *name) {
     const cJSON *r = ak_json_get(facts, key);
     if (!r) return;
-    const char *by = text(r, name);
-    fprintf(f, "%s: %.4f [%.4f, %.4f] n=%.0f %s\n", key, number(r, "speedup"), number(r, "low"), number(r, "high"), number(r, "n"), by);
+    const char *by = ak_json_string(r, name, "");
+    fprintf(f, "%s: %.4f [%.4f, %.4f] n=%.0f %s\n", key, ak_json_number(r, "speedup"), ak_json_number(r, "low"), ak_json_number(r, "high"), ak_json_number(r, "n"), by);
 }
 
 void ak_facts_print_line(FILE *f, const cJSON *facts) {
     const cJSON *inc = ak_json_get(facts, "vs_incumbent"), *opp = ak_json_get(facts, "vs_opponent");
-    fprintf(f, "%.8s %s", text(facts, "hash"), text(facts, "verdict"));
-    if (ak_json_get(facts, "latency_us")) fprintf(f, " %.3f us", number(facts, "latency_us"));
-    if (inc) fprintf(f, ", %.3fx the incumbent", number(inc, "speedup"));
-    if (opp) fprintf(f, ", %.3fx the opponent", number(opp, "speedup"));
-    fprintf(f, "%s%s\n", text(facts, "why")[0] ? ": " : "", text(facts, "why"));
+    fprintf(f, "%.8s %s", ak_json_string(facts, "hash", ""), ak_json_string(facts, "verdict", ""));
+    if (ak_json_get(facts, "latency_us")) fprintf(f, " %.3f us", ak_json_number(facts, "latency_us"));
+    if (inc) fprintf(f, ", %.3fx the incumbent", ak_json_number(inc, "speedup"));
+    if (opp) fprintf(f, ", %.3fx the opponent", ak_json_number(opp, "speedup"));
+    fprintf(f, "%s%s\n", ak_json_string(facts, "why", "")[0] ? ": " : "", ak_json_string(facts, "why", ""));
 }
 
 void ak_facts_print(FILE *f, const cJSON *facts) {
     const cJSON *s, *check = ak_json_get(facts, "check");
-    fprintf(f, "verdict: %s\n", text(facts, "verdict"));
-    if (text(facts, "why")[0]) fprintf(f, "why: %s\n", text(facts, "why"));
+    fprintf(f, "verdict: %s\n", ak_json_string(facts, "verdict", ""));
+    if (ak_json_string(facts, "why", "")[0]) fprintf(f, "why: %s\n", ak_json_string(facts, "why", ""));
     const cJSON *stages = check ? ak_json_get(check, "stages") : NULL;
     cJSON_ArrayForEach(s, stages) {
-        if (number(s, "cases") == 0) continue;
-        fprintf(f, "%s: %.0f of %.0f cases right", text(s, "stage"), number(s, "passed"), number(s, "cases"));
-        if (number(s, "unsupported") > 0) fprintf(f, ", %.0f not supported", number(s, "unsupported"));
+        if (ak_json_number(s, "cases") == 0) continue;
+        fprintf(f, "%s: %.0f of %.0f cases right", ak_json_string(s, "stage", ""), ak_json_number(s, "passed"), ak_json_number(s, "cases"));
+        if (ak_json_number(s, "unsupported") > 0) fprintf(f, ", %.0f not supported", ak_json_number(s, "unsupported"));
         fputc('\n', f);
     }
     if (ak_json_get(facts, "latency_us")) {
-        fprintf(f, "latency_us: %.3f [%.3f, %.3f]\ngflops: %.4g\ngbps: %.4g\n", number(facts, "latency_us"), number(facts, "latency_low_us"),
-                number(facts, "latency_high_us"), number(facts, "gflops"), number(facts, "gbps"));
-        if (!isnan(number(facts, "pct_floor")))
-            fprintf(f, "pct_floor: %.1f (%s-bound)\n", number(facts, "pct_floor"), text(facts, "bound"));
+        fprintf(f, "latency_us: %.3f [%.3f, %.3f]\ngflops: %.4g\ngbps: %.4g\n", ak_json_number(facts, "latency_us"), ak_json_number(facts, "latency_low_us"),
+                ak_json_number(facts, "latency_high_us"), ak_json_number(facts, "gflops"), ak_json_number(facts, "gbps"));
+        if (!isnan(ak_json_number(facts, "pct_floor")))
+            fprintf(f, "pct_floor: %.1f (%s-bound)\n", ak_json_number(facts, "pct_floor"), ak_json_string(facts, "bound", ""));
         print_ratio(f, facts, "vs_incumbent", "hash");
         print_ratio(f, facts, "vs_opponent", "by");
     }
-    if (ak_json_get(facts, "seed")) fprintf(f, "seed: %.0f\n", number(facts, "seed"));
+    if (ak_json_get(facts, "seed")) fprintf(f, "seed: %.0f\n", ak_json_number(facts, "seed"));
+}
+
+bool ak_facts_pass(const cJSON *facts) { return strcmp(ak_json_string(facts, "verdict", ""), "pass") == 0; }
+
+int ak_facts_write(const cJSON *facts, const char *path, struct ak_err *err) {
+    struct ak_out out;
+    if (ak_out_open(&out, path ? path : "-", err)) return -1;
+    if (path)
+        ak_json_print_pretty(out.f, facts);
+    else
+        ak_facts_print(out.f, facts);
+    return ak_out_close(&out, err);
 }

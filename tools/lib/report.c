@@ -10,17 +10,6 @@
 #include "json.h"
 #include "mem.h"
 
-static double number(const cJSON *o, const char *key) {
-    double v;
-    struct ak_err ignored;
-    return o && ak_json_num(o, key, &v, &ignored) == 0 ? v : __builtin_nan("");
-}
-
-static const char *string(const cJSON *o, const char *key, const char *otherwise) {
-    const cJSON *v = o ? ak_json_get(o, key) : NULL;
-    return cJSON_IsString(v) ? v->valuestring : otherwise;
-}
-
 static bool is(const char *a, const char *b) { return a && strcmp(a, b) == 0; }
 
 /* ---- progress.png ---- */
@@ -34,7 +23,7 @@ static size_t write_series(const struct ak_run *r, FILE *f) {
         size_t n = 0;
         for (size_t k = 0; k < t->n; k++) {
             const struct ak_trial *trial = &t->trials[k];
-            double s = trial->facts ? number(ak_json_get(trial->facts, "vs_opponent"), "speedup") : number(NULL, "");
+            double s = trial->facts ? ak_json_number(ak_json_get(trial->facts, "vs_opponent"), "speedup") : ak_json_number(NULL, "");
             if (!(s > 0)) continue;
             if (is(trial->decision, "keep") || is(trial->decision, "start")) best = s;
             if (n++ == 0) fprintf(f, "\"%s\"\n", r->specs[i].name);
@@ -108,15 +97,15 @@ static const char style[] =
     ".big{font-size:1.3em}.no{color:#b00}.small{color:#666;font-size:.9em}details{margin:.3em 0}";
 
 static void verdict(const cJSON *v, FILE *f) {
-    double s = number(v, "speedup");
+    double s = ak_json_number(v, "speedup");
     if (!cJSON_IsTrue(ak_json_get(v, "match"))) {
         fputs("<p class='big no'>The optimised model does not match: ", f);
-        ak_html_text(f, string(v, "reason", "an output differs"));
+        ak_html_text(f, ak_json_string(v, "reason", "an output differs"));
         fputs("</p>\n", f);
     }
     if (s == s)
         fprintf(f, "<p class=big>%.3f&times; faster than the model built from the opponents [%.3f, %.3f]: %.3f ms to %.3f ms, in %.0f pairs of runs.</p>\n",
-                s, number(v, "speedup_low"), number(v, "speedup_high"), number(v, "baseline_ms"), number(v, "optimized_ms"), number(v, "pairs"));
+                s, ak_json_number(v, "speedup_low"), ak_json_number(v, "speedup_high"), ak_json_number(v, "baseline_ms"), ak_json_number(v, "optimized_ms"), ak_json_number(v, "pairs"));
 }
 
 static void outputs(const cJSON *v, FILE *f) {
@@ -124,8 +113,8 @@ static void outputs(const cJSON *v, FILE *f) {
     fputs("<h2>Outputs against truth</h2>\n<table><tr><th>output<th>scale<th>error before<th>error after<th>allowed<th></tr>\n", f);
     cJSON_ArrayForEach(o, ak_json_get(v, "outputs")) {
         fputs("<tr><td>", f);
-        ak_html_text(f, string(o, "name", "?"));
-        fprintf(f, "<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%s</tr>\n", number(o, "scale"), number(o, "err_base"), number(o, "err_opt"), number(o, "tol"),
+        ak_html_text(f, ak_json_string(o, "name", "?"));
+        fprintf(f, "<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%s</tr>\n", ak_json_number(o, "scale"), ak_json_number(o, "err_base"), ak_json_number(o, "err_opt"), ak_json_number(o, "tol"),
                 cJSON_IsTrue(ak_json_get(o, "ok")) ? "ok" : "<span class=no>wrong</span>");
     }
     fputs("</table>\n", f);
@@ -138,13 +127,13 @@ static void bar(double us, double whole, const char *class, FILE *f) {
 static void where_time_goes(const cJSON *v, FILE *f) {
     const cJSON *s;
     double whole = 0;
-    cJSON_ArrayForEach(s, ak_json_get(v, "steps")) whole += number(s, "baseline_us");
+    cJSON_ArrayForEach(s, ak_json_get(v, "steps")) whole += ak_json_number(s, "baseline_us");
     fputs("<h2>Where the time goes</h2>\n<table><tr><th>step<th>by<th>steps<th>before, &micro;s<th>after, &micro;s<th></tr>\n", f);
     cJSON_ArrayForEach(s, ak_json_get(v, "steps")) {
-        double before = number(s, "baseline_us"), after = number(s, "optimized_us");
+        double before = ak_json_number(s, "baseline_us"), after = ak_json_number(s, "optimized_us");
         fputs("<tr><td>", f);
-        ak_html_text(f, string(s, "spec", string(s, "what", "?")));
-        fprintf(f, "<td>%s<td>%.0f<td>%.1f<td>%.1f<td style='text-align:left'>", string(s, "by", "?"), number(s, "count"), before, after);
+        ak_html_text(f, ak_json_string(s, "spec", ak_json_string(s, "what", "?")));
+        fprintf(f, "<td>%s<td>%.0f<td>%.1f<td>%.1f<td style='text-align:left'>", ak_json_string(s, "by", "?"), ak_json_number(s, "count"), before, after);
         bar(before, whole, "", f);
         fputs("<br>", f);
         bar(after, whole, "after", f);
@@ -162,11 +151,11 @@ static void kept_steps(const struct ak_run_spec *s, FILE *f) {
         const struct ak_trial *t = &s->trials.trials[i];
         if (!is(t->decision, "keep") && !is(t->decision, "start")) continue;
         fputs("<tr><td>", f);
-        ak_html_text(f, t->knobs ? string(t->knobs, "why", "") : "");
-        fprintf(f, "<td>%.1f<td>%.3f&times;", number(t->facts, "latency_us"), number(ak_json_get(t->facts, "vs_opponent"), "speedup"));
+        ak_html_text(f, t->knobs ? ak_json_string(t->knobs, "why", "") : "");
+        fprintf(f, "<td>%.1f<td>%.3f&times;", ak_json_number(t->facts, "latency_us"), ak_json_number(ak_json_get(t->facts, "vs_opponent"), "speedup"));
         const cJSON *vs = ak_json_get(t->facts, "vs_incumbent");
-        if (cJSON_IsObject(vs) && number(vs, "speedup") > 0)
-            fprintf(f, "<td>%.3f&times; [%.3f, %.3f]<td>", number(vs, "speedup"), number(vs, "low"), number(vs, "high"));
+        if (cJSON_IsObject(vs) && ak_json_number(vs, "speedup") > 0)
+            fprintf(f, "<td>%.3f&times; [%.3f, %.3f]<td>", ak_json_number(vs, "speedup"), ak_json_number(vs, "low"), ak_json_number(vs, "high"));
         else
             fputs("<td>-<td>", f);
         ak_html_text(f, t->why);
@@ -182,13 +171,13 @@ static void kernels(const struct ak_run *r, FILE *f) {
         const cJSON *best = ak_run_best(s), *vs = best ? ak_json_get(best, "vs_opponent") : NULL;
         size_t right = 0;
         for (size_t k = 0; k < s->trials.n; k++)
-            right += s->trials.trials[k].facts && is(string(s->trials.trials[k].facts, "verdict", NULL), "pass");
+            right += s->trials.trials[k].facts && is(ak_json_string(s->trials.trials[k].facts, "verdict", NULL), "pass");
         if (!s->trials.n) continue;
         fputs("<tr><td>", f);
         ak_html_text(f, s->name);
-        fprintf(f, "<td>%.1f%%<td>%.0f<td>%.1f<td>%.1f<td>%.3f&times; [%.3f, %.3f]<td>%.0f%%<td>%zu<td>%zu</tr>\n", 100 * number(s->planned, "share"),
-                number(s->planned, "calls"), number(s->planned, "time_us"), number(best, "latency_us"), number(vs, "speedup"), number(vs, "low"),
-                number(vs, "high"), number(best, "pct_floor"), s->trials.n, right);
+        fprintf(f, "<td>%.1f%%<td>%.0f<td>%.1f<td>%.1f<td>%.3f&times; [%.3f, %.3f]<td>%.0f%%<td>%zu<td>%zu</tr>\n", 100 * ak_json_number(s->planned, "share"),
+                ak_json_number(s->planned, "calls"), ak_json_number(s->planned, "time_us"), ak_json_number(best, "latency_us"), ak_json_number(vs, "speedup"), ak_json_number(vs, "low"),
+                ak_json_number(vs, "high"), ak_json_number(best, "pct_floor"), s->trials.n, right);
     }
     fputs("</table>\n", f);
     for (size_t i = 0; i < r->n; i++)
@@ -197,18 +186,12 @@ static void kernels(const struct ak_run *r, FILE *f) {
 
 /* What the parts should make of the whole, beside what it was. */
 static void amdahl(const struct ak_run *r, const cJSON *verify, FILE *f) {
-    double model = number(r->plan, "model_us"), after = model;
-    for (size_t i = 0; i < r->n; i++) {
-        const struct ak_run_spec *s = &r->specs[i];
-        const cJSON *best = ak_run_best(s), *vs = best ? ak_json_get(best, "vs_opponent") : NULL;
-        if (number(vs, "low") > 1) after -= number(s->planned, "calls") * number(s->planned, "time_us") * (1 - 1 / number(vs, "speedup"));
-    }
     fprintf(f, "<h2>Amdahl's estimate</h2>\n<p>The kernels' own speedups and their shares make %.3f&times; of the whole; measured: %.3f&times;.</p>\n",
-            model / after, number(verify, "speedup"));
+            ak_json_number(r->plan, "model_us") / ak_run_amdahl_us(r), ak_json_number(verify, "speedup"));
 }
 
 int ak_report_html(const struct ak_run *r, const cJSON *verify, const char *png_path, FILE *f, struct ak_err *err) {
-    const char *model = string(r->plan, "model", "?");
+    const char *model = ak_json_string(r->plan, "model", "?");
     fputs("<!DOCTYPE html><html lang=en><meta charset=utf-8><title>AutoKernel: ", f);
     ak_html_text(f, model);
     fprintf(f, "</title><style>%s</style>\n<h1>", style);
@@ -226,7 +209,7 @@ int ak_report_html(const struct ak_run *r, const cJSON *verify, const char *png_
     outputs(verify, f);
     const cJSON *host = ak_json_get(verify, "host");
     fputs("<p class=small>Measured on ", f);
-    ak_html_text(f, string(host, "cpu", "an unknown processor"));
-    fprintf(f, ", %.0f cores, %s.</p></html>\n", number(host, "cores"), string(host, "time", ""));
+    ak_html_text(f, ak_json_string(host, "cpu", "an unknown processor"));
+    fprintf(f, ", %.0f cores, %s.</p></html>\n", ak_json_number(host, "cores"), ak_json_string(host, "time", ""));
     return 0;
 }

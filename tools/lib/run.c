@@ -63,25 +63,13 @@ const cJSON *ak_run_best(const struct ak_run_spec *s) {
     return s->trials.incumbent < 0 ? NULL : s->trials.trials[s->trials.incumbent].facts;
 }
 
-/* A number of the facts, or NAN where they have none: facts of a failed trial lack most. */
-static double number(const cJSON *o, const char *key) {
-    double v;
-    struct ak_err ignored;
-    return o && ak_json_num(o, key, &v, &ignored) == 0 ? v : __builtin_nan("");
-}
-
-static const char *string(const cJSON *o, const char *key, const char *otherwise) {
-    const cJSON *v = o ? ak_json_get(o, key) : NULL;
-    return cJSON_IsString(v) ? v->valuestring : otherwise;
-}
-
 static const cJSON *opponent(const cJSON *facts) { return facts ? ak_json_get(facts, "vs_opponent") : NULL; }
 
 /* Seconds that the rounds under this key took. */
 static double spent(const struct ak_trials *t, const char *key) {
     double s = 0;
     for (size_t i = 0; i < t->n; i++) {
-        double e = number(t->trials[i].facts, "elapsed_s");
+        double e = ak_json_number(t->trials[i].facts, "elapsed_s");
         if (strcmp(t->rounds[t->trials[i].round].key, key) == 0 && e > 0) s += e;
     }
     return s;
@@ -136,7 +124,7 @@ cJSON *ak_run_state(const struct ak_run *r, const char *strategy, int64_t top, d
         static const char *const copied[] = {"spec", "type", "calls", "time_us", "floor_us"};
         for (size_t k = 0; k < sizeof copied / sizeof *copied; k++)
             cJSON_AddItemToObject(e, copied[k], cJSON_Duplicate(ak_json_get(s->planned, copied[k]), true));
-        double speedup = number(opponent(ak_run_best(s)), "speedup"), used = spent(&s->trials, key);
+        double speedup = ak_json_number(opponent(ak_run_best(s)), "speedup"), used = spent(&s->trials, key);
         if (speedup > 0) ak_json_add_num(e, "speedup", speedup);
         ak_json_add_i64(e, "trials", (int64_t)s->trials.n);
         ak_json_add_i64(e, "barren_rounds", barren(&s->trials, key));
@@ -161,7 +149,7 @@ struct row {
 
 static int by_time(const void *a, const void *b) {
     const struct row *x = a, *y = b;
-    int c = strcmp(string(x->trial->facts, "time", ""), string(y->trial->facts, "time", ""));
+    int c = strcmp(ak_json_string(x->trial->facts, "time", ""), ak_json_string(y->trial->facts, "time", ""));
     return c ? c : strcmp(x->trial->hash, y->trial->hash);
 }
 
@@ -183,26 +171,26 @@ static void put_text(FILE *f, const char *s) {
 
 static void put_row(FILE *f, size_t n, const struct row *r) {
     const cJSON *facts = r->trial->facts, *vs = opponent(facts);
-    const char *verdict = string(facts, "verdict", "?");
+    const char *verdict = ak_json_string(facts, "verdict", "?");
     fprintf(f, "%zu\t", n);
     put_text(f, r->spec->name);
-    put_text(f, string(facts, "type", "-"));
-    put_number(f, number(facts, "gflops") * 1e-3, "%.5g");
-    put_number(f, number(facts, "latency_us"), "%.2f");
-    put_number(f, number(facts, "pct_floor"), "%.1f");
+    put_text(f, ak_json_string(facts, "type", "-"));
+    put_number(f, ak_json_number(facts, "gflops") * 1e-3, "%.5g");
+    put_number(f, ak_json_number(facts, "latency_us"), "%.2f");
+    put_number(f, ak_json_number(facts, "pct_floor"), "%.1f");
     put_text(f, "-");
     put_text(f, strcmp(verdict, "pass") == 0 ? "PASS" : verdict);
     put_text(f, "-");
-    put_text(f, r->trial->knobs ? string(r->trial->knobs, "why", "-") : "-");
+    put_text(f, r->trial->knobs ? ak_json_string(r->trial->knobs, "why", "-") : "-");
     put_text(f, "c");
-    put_text(f, string(ak_json_get(facts, "host"), "cpu", ak_host_cpu()));
-    put_number(f, number(facts, "gbps"), "%.2f");
-    put_number(f, number(vs, "speedup"), "%.4f");
-    put_number(f, number(vs, "low"), "%.4f");
-    put_number(f, number(vs, "high"), "%.4f");
+    put_text(f, ak_json_string(ak_json_get(facts, "host"), "cpu", ak_host_cpu()));
+    put_number(f, ak_json_number(facts, "gbps"), "%.2f");
+    put_number(f, ak_json_number(vs, "speedup"), "%.4f");
+    put_number(f, ak_json_number(vs, "low"), "%.4f");
+    put_number(f, ak_json_number(vs, "high"), "%.4f");
     put_text(f, r->trial->decision ? r->trial->decision : "-");
     put_text(f, r->trial->hash);
-    fprintf(f, "%s\n", string(facts, "time", "-"));
+    fprintf(f, "%s\n", ak_json_string(facts, "time", "-"));
 }
 
 int ak_run_results(const struct ak_run *r, FILE *f, struct ak_err *err) {
@@ -225,8 +213,19 @@ int ak_run_results(const struct ak_run *r, FILE *f, struct ak_err *err) {
 
 /* ---- status ---- */
 
+double ak_run_amdahl_us(const struct ak_run *r) {
+    double us = ak_json_number(r->plan, "model_us");
+    for (size_t i = 0; i < r->n; i++) {
+        const struct ak_run_spec *s = &r->specs[i];
+        const cJSON *vs = opponent(ak_run_best(s));
+        if (ak_json_number(vs, "low") > 1)
+            us -= ak_json_number(s->planned, "calls") * ak_json_number(s->planned, "time_us") * (1 - 1 / ak_json_number(vs, "speedup"));
+    }
+    return us;
+}
+
 void ak_run_status(const struct ak_run *r, FILE *f) {
-    double model = number(r->plan, "model_us"), after = model;
+    double model = ak_json_number(r->plan, "model_us"), after = ak_run_amdahl_us(r);
     fprintf(f, "%-44s %6s %7s %5s %10s %7s %-22s\n", "spec", "share", "trials", "kept", "us a call", "% floor", "speedup over opponent");
     for (size_t i = 0; i < r->n; i++) {
         const struct ak_run_spec *s = &r->specs[i];
@@ -234,14 +233,12 @@ void ak_run_status(const struct ak_run *r, FILE *f) {
         int kept = 0;
         for (size_t k = 0; k < s->trials.n; k++)
             kept += s->trials.trials[k].decision && strcmp(s->trials.trials[k].decision, "keep") == 0;
-        fprintf(f, "%-44s %5.1f%% %7zu %5d ", s->name, 100 * number(s->planned, "share"), s->trials.n, kept);
+        fprintf(f, "%-44s %5.1f%% %7zu %5d ", s->name, 100 * ak_json_number(s->planned, "share"), s->trials.n, kept);
         if (best)
-            fprintf(f, "%10.1f %6.1f%% %.3fx [%.3f, %.3f]\n", number(best, "latency_us"), number(best, "pct_floor"), number(vs, "speedup"),
-                    number(vs, "low"), number(vs, "high"));
+            fprintf(f, "%10.1f %6.1f%% %.3fx [%.3f, %.3f]\n", ak_json_number(best, "latency_us"), ak_json_number(best, "pct_floor"), ak_json_number(vs, "speedup"),
+                    ak_json_number(vs, "low"), ak_json_number(vs, "high"));
         else
             fprintf(f, "%10s %7s %s\n", "-", "-", s->trials.n ? "no right kernel yet" : "not measured yet");
-        if (number(vs, "low") > 1)
-            after -= number(s->planned, "calls") * number(s->planned, "time_us") * (1 - 1 / number(vs, "speedup"));
     }
     if (after > 0) fprintf(f, "by Amdahl's law the model is %.3fx faster: %.3f ms to %.3f ms\n", model / after, model * 1e-3, after * 1e-3);
 }

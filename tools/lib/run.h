@@ -34,6 +34,8 @@ cJSON *ak_run_state(const struct ak_run *r, const char *strategy, int64_t top, d
 
 /* results.tsv: a row an experiment, in order of time. */
 int ak_run_results(const struct ak_run *r, FILE *f, struct ak_err *err);
+/* Microseconds a run of the model takes with every kernel that is surely faster than its opponent, by Amdahl's law. */
+double ak_run_amdahl_us(const struct ak_run *r);
 /* A table for people, and Amdahl's estimate of the whole. */
 void ak_run_status(const struct ak_run *r, FILE *f);
 
