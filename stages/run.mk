@@ -22,7 +22,7 @@ STAGES := import profile plan extract search verify report status next trial
 READY := $(TOOLS) $(VENDOR) $(BUILD)/lib/vendor/INDEX $(BUILD)/kernel.env
 
 optimize: $(READY)
-	+@stages/run.sh search verify report
+	+@stages/run.sh search verify report proven
 $(STAGES): $(READY)
 	+@stages/run.sh $@
 ceilings: $(READY)
