@@ -135,13 +135,9 @@ $(BUILD)/lib/vendor/INDEX: $(wildcard kernels/vendor/*.c)
 	$(AT)awk '/^\/\* ak: types/ {f = FILENAME; sub(".*/", "", f); sub("\\.c$$", ".so", f); for (i = 4; i < NF; i++) print $$i, f; nextfile}' $^ > $@
 
 # All tests that need no GPU: TAP, run by prove, which fails if one does.
-.PHONY: test test-judge
-TIMED := $(BUILD)/tests/test_judge
+.PHONY: test
 test: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(UNIT) $(FUZZ)
-	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(filter-out $(TIMED),$(UNIT)) $(FUZZ) tests/import.t tests/verify.t
-# The judge's verdicts on wrong and honest kernels, which want a quiet machine.
-test-judge: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(TIMED)
-	LC_ALL=C prove --exec '' $(TIMED)
+	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(UNIT) $(FUZZ) tests/import.t tests/verify.t
 
 # The command line of kernels and the compiler behind it: a trial's facts depend on both.
 $(BUILD)/kernel.env: $(BUILD)/flags kernels/ak_kernel.h stages/run.sh

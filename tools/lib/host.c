@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "err.h"
 #include "json.h"
 
 const char *ak_host_cpu(void) {
@@ -29,6 +30,13 @@ char *ak_host_time(char buf[static 32]) {
     struct tm tm;
     strftime(buf, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     return buf;
+}
+
+void ak_host_threads_sleep(char **argv) {
+    if (getenv("OMP_WAIT_POLICY")) return;
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    execv("/proc/self/exe", argv);
+    ak_die_errno(AK_EXIT_MACHINE, "cannot start once more with threads that sleep; set OMP_WAIT_POLICY=passive");
 }
 
 static void add_caches(cJSON *o) {

@@ -38,7 +38,7 @@
 #include "worker.h"
 
 /* Part of the name of a trial: a new number measures everything anew. */
-#define AK_JUDGE_VERSION 1
+#define AK_JUDGE_VERSION 2
 
 /* name of the verdict, and what it means */
 #define AK_VERDICTS(X)                                                                                                 \

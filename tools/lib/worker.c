@@ -171,7 +171,7 @@ static void confine(pid_t parent) {
     limit(RLIMIT_CPU, 3600);
 #ifndef __SANITIZE_ADDRESS__ /* its shadow is larger than any limit */
     /* what libraries keep a thread (stacks, OpenBLAS's buffers) is beside what a kernel may take */
-    rlim_t own = ((rlim_t)1 << 30) + ((rlim_t)64 << 20) * (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
+    rlim_t own = ((rlim_t)512 << 20) + ((rlim_t)64 << 20) * (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
     limit(RLIMIT_DATA, own);
     limit(RLIMIT_AS, AK_WORKER_SPAN + 4 * own);
 #endif
