@@ -28,8 +28,8 @@ report: report.html
 	@$(LAUNCH) $(BIN)/ak-ceilings -o $@
 
 .graph: $(wildcard .model) $(wildcard .root/models/*.lua)
-	@echo "import: $(MODEL)" >&2
-	@$(call changed,graph.json,$(BIN)/ak-import $(IMPORT) "$(MODEL)")
+	@echo "import: $$AK_MODEL" >&2
+	@$(call changed,graph.json,$(BIN)/ak-import $(IMPORT) "$$AK_MODEL")
 graph.json: .graph ; $(call stamped,$@,$<)
 
 .profile: graph.json ../../ceilings.json $(RULES)/classify.lua $(RULES)/pattern.lua $(RULES)/kernels.lua

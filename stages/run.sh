@@ -17,7 +17,8 @@ run=$AK_WORK/$name
 mkdir -p "$run" 2>/dev/null || fail 5 "cannot make the folder '$run'"
 ln -sfn "$home" "$run/.root" || exit 5
 case $MODEL in
-    */* | *.pt2 | *.lua) MODEL=$(readlink -f "$MODEL"); ln -sfn "$MODEL" "$run/.model" || exit 5 ;;
+    */* | *.pt2 | *.lua) AK_MODEL=$(readlink -f "$MODEL"); ln -sfn "$AK_MODEL" "$run/.model" || exit 5 ;;
+    *) AK_MODEL=$MODEL ;;
 esac
 
 exec 9>>"$run/.lock" || exit 5
@@ -32,10 +33,7 @@ while ! flock -n 9; do
 done
 echo "$$ since $(date '+%H:%M:%S')" > "$run/.lock.owner"
 
-# Two threads that spin in OpenBLAS's and OpenMP's barriers were seen to make a model five times
-# slower on two cores, the opponent's most: threads that wait must sleep.
-export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
-export AK_WORK AK_HOME="$home" MODEL IMPORT RESULTS="${RESULTS:-results.tsv}"
+export AK_WORK AK_HOME="$home" AK_MODEL IMPORT RESULTS="${RESULTS:-results.tsv}"
 for stage; do
     ${MAKE:-make} --no-print-directory -C "$run" -f .root/stages/pipeline.mk "$stage" || exit
 done
