@@ -141,7 +141,7 @@ test: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(UNIT) $(FUZZ)
 
 # The command line of kernels and the compiler behind it: a trial's facts depend on both.
 $(BUILD)/kernel.env: $(BUILD)/flags kernels/ak_kernel.h stages/run.sh
-	$(AT){ echo "flags $(KFLAGS)"; echo "threads wait $${OMP_WAIT_POLICY:-passive}"; $(CC) --version | sed -n '1s/^/compiler /p'; \
+	$(AT){ echo "flags $(KFLAGS)"; echo "threads wait $${OMP_WAIT_POLICY:-} $${GOMP_SPINCOUNT:-}"; $(CC) --version | sed -n '1s/^/compiler /p'; \
 	  $(CC) $(KFLAGS) -Q --help=target 2>/dev/null | awk '/^  -march=/ {print "march", $$2}'; \
 	  echo "ak_kernel.h $$(cksum < kernels/ak_kernel.h)"; } > $@.new && mv $@.new $@
 

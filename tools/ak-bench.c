@@ -36,7 +36,7 @@ static const struct ak_option options[] = {
 int main(int argc, char **argv) {
     struct ak_err err = {0};
     ak_worker_main(argc, argv);
-    ak_host_threads_sleep(argv);
+    ak_host_wait_policy(argv);
     int first = ak_options(argc, argv, "SPEC KERNEL.so", "How fast is a kernel, against an incumbent and an opponent?", options);
     if (argc - first != 2) ak_usage_error("it wants a spec (or its folder) and a kernel");
     struct ak_spec spec;

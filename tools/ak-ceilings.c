@@ -13,7 +13,7 @@ static const char *out_path = "-";
 static const struct ak_option options[] = {{'o', "output", "FILE", "write there", AK_OPT_STR, &out_path}, {0}};
 
 int main(int argc, char **argv) {
-    ak_host_threads_sleep(argv);
+    ak_host_wait_policy(argv);
     if (ak_options(argc, argv, "", "Measures bandwidth by working set, the multiply-add rate and the cost of a call; takes about two seconds.",
                    options) != argc)
         ak_usage_error("no operands are wanted");

@@ -30,7 +30,7 @@ static const struct ak_option options[] = {
 int main(int argc, char **argv) {
     struct ak_err err = {0};
     ak_worker_main(argc, argv);
-    ak_host_threads_sleep(argv);
+    ak_host_wait_policy(argv);
     int first = ak_options(argc, argv, "SPEC KERNEL.so", "Is a kernel right? Five stages of cases against truth.", options);
     if (argc - first != 2) ak_usage_error("it wants a spec (or its folder) and a kernel");
     if (stage && !ak_stage_known(stage)) ak_usage_error("there is no stage '%s'", stage);

@@ -62,7 +62,7 @@ static char *first_line(const char *dir, const char *name) {
 
 int main(int argc, char **argv) {
     ak_worker_main(argc, argv);
-    ak_host_threads_sleep(argv);
+    ak_host_wait_policy(argv);
     int first = ak_options(argc, argv, "SPECDIR KERNEL.so", "A whole trial of a kernel: right or wrong, how fast, in one record.", options);
     if (argc - first != 2) ak_usage_error("it wants a spec's folder and a kernel");
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* killed with the make that asked */

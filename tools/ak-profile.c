@@ -36,7 +36,7 @@ static void progress(size_t done, size_t of, const char *what) {
 int main(int argc, char **argv) {
     classify_path = ak_path_join(ak_home(), "rules/classify.lua");
     kernels_path = ak_path_join(ak_home(), "rules/kernels.lua");
-    ak_host_threads_sleep(argv);
+    ak_host_wait_policy(argv);
     int first = ak_options(argc, argv, "[GRAPH]", "Times every node of a graph and every group that one kernel could replace.", options);
     if (argc - first > 1) ak_usage_error("one graph at a time");
     if (runs < 3) ak_usage_error("--runs wants 3 or more");

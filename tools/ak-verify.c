@@ -211,7 +211,7 @@ static int verify_plan(struct ak_graph *g) {
 }
 
 int main(int argc, char **argv) {
-    ak_host_threads_sleep(argv);
+    ak_host_wait_policy(argv);
     int first = ak_options(argc, argv, "GRAPH", "Check a model against recorded outputs, or with our kernels against truth.", options);
     if (argc - first != 1) ak_usage_error("it wants one graph (or -)");
     if (!expect == !plan_path) ak_usage_error("it wants either --expect or --plan");

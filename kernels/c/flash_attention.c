@@ -27,7 +27,7 @@
 #define PACK_ROWS 8       /* knob tier=4 values=1,4,8,32 : fewest queries of a kv head that repay packing its keys */
 #define SCHEDULE dynamic  /* knob tier=4 values=static,dynamic : how tasks go to threads */
 #define LONGEST_FIRST 1   /* knob tier=4 values=0,1 : begin with the queries that see most */
-#define PARALLEL_FROM 256 /* knob tier=4 values=16,64,256,1024 : thousands of multiply-adds worth waking threads */
+#define PARALLEL_FROM 256 /* knob tier=4 values=16,64,256,1024,4096,16384 : thousands of multiply-adds worth waking threads */
 #define VL 16             /* knob tier=5 values=4,8,16 : lanes of a vector */
 #define EXP_SCALEF 1      /* knob tier=5 values=0,1 : scale by 2^n in one instruction where there is AVX-512 */
 #define EXP_SPLIT 1       /* knob tier=6 values=0,1 : take ln 2 off in two steps, for the last bit of exp */

@@ -26,7 +26,7 @@
 #define ROWS_INNER 1      /* knob tier=4 values=0,1 : hold a panel over all rows, or a few rows over all panels */
 #define SPLIT_N 1         /* knob tier=4 values=0,1 : give idle threads columns rather than rows */
 #define SCHEDULE static   /* knob tier=4 values=static,dynamic : how tasks go to threads */
-#define PARALLEL_FROM 128 /* knob tier=4 values=16,64,128,512,4096 : thousands of multiply-adds worth waking threads */
+#define PARALLEL_FROM 128 /* knob tier=4 values=16,64,128,512,4096,16384 : thousands of multiply-adds worth waking threads */
 #define VL 16             /* knob tier=5 values=4,8,16 : lanes of a vector */
 #define EXP_SCALEF 1      /* knob tier=5 values=0,1 : scale by 2^n in one instruction where there is AVX-512 */
 #define PAIR 1            /* knob tier=6 values=0,1 : gate and up share panels, or have panels of their own */

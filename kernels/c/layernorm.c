@@ -22,7 +22,7 @@
 #define ACC 4             /* knob tier=3 values=1,2,4,8 : independent sums */
 #define UNROLL_OUT 2      /* knob tier=3 values=1,2,4 : vectors in the body of the second pass */
 #define SCHEDULE static   /* knob tier=4 values=static,dynamic : how tasks go to threads */
-#define PARALLEL_FROM 32  /* knob tier=4 values=4,16,32,128,512 : thousands of elements worth waking threads */
+#define PARALLEL_FROM 32  /* knob tier=4 values=4,16,32,128,512,2048 : thousands of elements worth waking threads */
 #define VL 16             /* knob tier=5 values=4,8,16 : lanes of a vector */
 #define HINT 2            /* knob tier=6 values=1,2,3 : how near the next row is fetched, 3 nearest */
 

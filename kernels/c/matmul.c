@@ -28,7 +28,7 @@
 #define ROWS_INNER 1      /* knob tier=4 values=0,1 : hold a panel of b over all rows, or a few rows over all panels */
 #define SPLIT_N 0         /* knob tier=4 values=0,1 : give idle threads columns rather than rows */
 #define SCHEDULE static   /* knob tier=4 values=static,dynamic : how tasks go to threads */
-#define PARALLEL_FROM 128 /* knob tier=4 values=16,64,128,512,4096 : thousands of multiply-adds worth waking threads */
+#define PARALLEL_FROM 128 /* knob tier=4 values=16,64,128,512,4096,16384 : thousands of multiply-adds worth waking threads */
 #define VL 16             /* knob tier=5 values=4,8,16 : lanes of a vector */
 #define DOT_ROWS 4        /* knob tier=6 values=0,1,4,16 : most rows met by dot products where b is [N,K] and not packed */
 /* constraint NR % VL == 0 */

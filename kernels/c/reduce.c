@@ -22,7 +22,7 @@
 #define UNROLL_DOWN 2      /* knob tier=3 values=1,2,4 : rows in the body of the loop down the columns */
 #define TASKS 4            /* knob tier=4 values=1,2,4,16 : tasks a thread should have before C is left whole */
 #define SCHEDULE static    /* knob tier=4 values=static,dynamic : how tasks go to threads */
-#define PARALLEL_FROM 64   /* knob tier=4 values=8,32,64,256,1024 : thousands of elements worth waking threads */
+#define PARALLEL_FROM 64   /* knob tier=4 values=8,32,64,256,1024,4096 : thousands of elements worth waking threads */
 #define VL 16              /* knob tier=5 values=4,8,16 : lanes of a vector */
 #define LINES 1            /* knob tier=6 values=1,4,16,64 : row reductions in a task */
 /* constraint BAND % (COLUMNS * VL) == 0 */

@@ -17,7 +17,7 @@
 #define UNROLL_ROW 2       /* knob tier=3 values=1,2,4 : vectors in the body of the inner loop */
 #define HEADS_INNER 1      /* knob tier=4 values=0,1 : all heads of a position, or all positions of a head, one after another */
 #define SCHEDULE static    /* knob tier=4 values=static,dynamic : how tasks go to threads */
-#define PARALLEL_FROM 32   /* knob tier=4 values=4,16,32,128,512 : thousands of elements worth waking threads */
+#define PARALLEL_FROM 32   /* knob tier=4 values=4,16,32,128,512,2048 : thousands of elements worth waking threads */
 #define VL 16              /* knob tier=5 values=4,8,16 : lanes of a vector */
 #define APART 0            /* knob tier=6 values=0,1 : finish x before y, or take both position by position */
 

@@ -24,7 +24,7 @@
 #define ACC 4             /* knob tier=3 values=1,2,4,8 : independent maxima and sums */
 #define ONLINE 0          /* knob tier=4 values=0,1 : find maximum and sum in one pass, then take exp again */
 #define SCHEDULE static   /* knob tier=4 values=static,dynamic : how tasks go to threads */
-#define PARALLEL_FROM 16  /* knob tier=4 values=2,8,16,64,256 : thousands of elements worth waking threads */
+#define PARALLEL_FROM 16  /* knob tier=4 values=2,8,16,64,256,1024 : thousands of elements worth waking threads */
 #define VL 16             /* knob tier=5 values=4,8,16 : lanes of a vector */
 #define EXP_SCALEF 1      /* knob tier=5 values=0,1 : scale by 2^n in one instruction where there is AVX-512 */
 #define EXP_SPLIT 1       /* knob tier=6 values=0,1 : take ln 2 off in two steps, for the last bit of exp */

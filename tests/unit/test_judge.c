@@ -221,7 +221,7 @@ static bool runs(const char *command) {
 
 int main(int argc, char **argv) {
     ak_worker_main(argc, argv);
-    ak_host_threads_sleep(argv);
+    ak_host_wait_policy(argv);
     static const char *const types[] = {"matmul", "softmax", "layernorm", "rmsnorm", "flash_attention", "fused_mlp", "cross_entropy", "rotary_embedding", "reduce"};
     static const char *const everywhere[] = {"zero", "copy", "mean", "tail", "one_element", "nothing", "nan_last"};
     int seeds = getenv("SEEDS") ? atoi(getenv("SEEDS")) : 20;

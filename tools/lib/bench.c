@@ -28,6 +28,7 @@ struct ak_bench {
     struct ak_needs needs[AK_WORKER_SLOTS];
     size_t calls, rounds;
     double us[AK_WORKER_SLOTS]; /* the plan's times */
+    uint32_t threads;           /* the opponent's: 1, or 0 for all, whichever is faster */
     size_t scratch_at, packed_at[AK_WORKER_SLOTS];
     uint64_t seed, shuffles;
     uint32_t next; /* set */
@@ -130,13 +131,18 @@ static int give(struct ak_judge *j, int phase) {
 
 static void advance(struct ak_bench *b, size_t calls) { b->next = (uint32_t)((b->next + calls) % b->place.nsets); }
 
+static struct ak_worker_step step_of(struct ak_bench *b, enum ak_slot slot, size_t calls) {
+    struct ak_worker_step s = {slot, b->next, (uint32_t)calls, slot == AK_OPPONENT ? b->threads : 0};
+    advance(b, calls);
+    return s;
+}
+
 /* One step of `calls` calls of a slot; its time into *us. */
 static int run_step(struct ak_judge *j, enum ak_slot slot, size_t calls, double *us) {
     struct ak_command c = {.kind = AK_DO_TIME, .nsteps = 1};
     struct ak_reply r;
-    c.steps[0] = (struct ak_worker_step){slot, j->bench->next, (uint32_t)calls};
+    c.steps[0] = step_of(j->bench, slot, calls);
     if (ask(j, &c, &r, (double)calls, "while it was timed it")) return -1;
-    advance(j->bench, calls);
     *us = r.us[0];
     return 0;
 }
@@ -154,6 +160,19 @@ static int estimate(struct ak_judge *j, enum ak_slot slot, double *best) {
         if (run_step(j, slot, calls, &us)) return -1;
         *best = fmin(*best, us / (double)calls);
     }
+    return 0;
+}
+
+/* One thread or all: a library that takes all there are is slow where waking them costs more than they bring. */
+static int estimate_opponent(struct ak_judge *j) {
+    struct ak_bench *b = j->bench;
+    double one, all;
+    b->threads = 1;
+    if (estimate(j, AK_OPPONENT, &one)) return -1;
+    b->threads = 0;
+    if (estimate(j, AK_OPPONENT, &all)) return -1;
+    b->threads = one < all;
+    b->us[AK_OPPONENT] = fmin(one, all);
     return 0;
 }
 
@@ -195,8 +214,8 @@ int ak_bench_plan(struct ak_judge *j, struct ak_err *err) {
     if (lay_out(j, err)) return -1;
     write_sets(j);
     if (give(j, 0)) goto ours;
-    for (int slot = AK_INCUMBENT; slot <= AK_OPPONENT; slot++)
-        if (b->has[slot] && estimate(j, (enum ak_slot)slot, &b->us[slot])) goto ours;
+    if (b->has[AK_INCUMBENT] && estimate(j, AK_INCUMBENT, &b->us[AK_INCUMBENT])) goto ours;
+    if (b->has[AK_OPPONENT] && estimate_opponent(j)) goto ours;
     settle(j);
     return 0;
 ours: /* the candidate is not there yet: what failed is ours */
@@ -235,10 +254,8 @@ static size_t shuffle(struct ak_bench *b, bool last, uint32_t *order) {
 static void add_steps(struct ak_bench *b, struct ak_command *c, bool last) {
     uint32_t order[AK_WORKER_SLOTS];
     size_t n = shuffle(b, last, order);
-    for (size_t i = 0; i < n; i++) {
-        c->steps[c->nsteps++] = (struct ak_worker_step){order[i], b->next, (uint32_t)b->calls};
-        advance(b, b->calls);
-    }
+    for (size_t i = 0; i < n; i++)
+        c->steps[c->nsteps++] = step_of(b, order[i], b->calls);
 }
 
 /* Rounds that fit into one command of a few milliseconds, so that few of them begin after a pause. */
@@ -406,7 +423,8 @@ int ak_judge_bench(struct ak_judge *j) {
         if (phase(j, p, b->rounds * (size_t)(p + 1) / (size_t)phases, looks)) return -1;
     struct ak_interval own = ak_median_interval(b->samples[AK_CANDIDATE], b->n, 0.99);
     if (cross_check(j, own.median) || look(j) || ak_judge_habits(j)) return -1;
-    j->timing = (struct ak_timing){.latency_us = own.median, .low_us = own.low, .high_us = own.high, .prepare_us = b->prepare_us, .calls = b->calls};
+    j->timing = (struct ak_timing){.latency_us = own.median, .low_us = own.low, .high_us = own.high, .prepare_us = b->prepare_us, .calls = b->calls,
+                                   .opponent_threads = b->threads ? (int)b->threads : omp_get_max_threads()};
     if (b->has[AK_INCUMBENT]) j->timing.incumbent = ratio(b, AK_INCUMBENT);
     if (b->has[AK_OPPONENT]) j->timing.opponent = ratio(b, AK_OPPONENT);
     return 0;

@@ -1,6 +1,8 @@
 /* Running a plan. A step's tensors get their addresses just before it runs: weights may have moved. */
 #include "exec.h"
 
+#include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -188,11 +190,14 @@ static int run_kernel(struct ak_exec *x, size_t step, double *us, struct ak_err 
         s->dl[s->copies[i].arg].data = x->memory + x->buffers[s->copies[i].buffer].offset;
     s->call.scratch = x->scratch;
     if (prepare(x, step, err)) return -1;
+    int all = omp_get_max_threads();
+    if (s->threads) omp_set_num_threads(s->threads);
     double from = now_us();
     for (size_t i = 0; i < s->ncopies; i++)
         copy_argument(x, s, &s->copies[i]);
     int rc = s->kernel->launch(&s->call);
     *us = now_us() - from;
+    omp_set_num_threads(all);
     return rc == AK_OK ? 0 : kernel_failed(x, s, "ak_launch", rc, err);
 }
 
@@ -233,6 +238,21 @@ int ak_exec_step(struct ak_exec *x, size_t step, double *us, struct ak_err *err)
     s->calls++;
     x->done = step + 1;
     if (us) *us = took;
+    return 0;
+}
+
+int ak_exec_tune(struct ak_exec *x, size_t step, struct ak_err *err) {
+    enum { TRIES = 4 };
+    struct ak_step *s = &x->steps[step];
+    if (strcmp(s->by, "vendor") != 0) return ak_exec_step(x, step, NULL, err);
+    int choice[2] = {1, omp_get_max_threads()};
+    double best[2] = {INFINITY, INFINITY}, us;
+    for (int i = 0; i < 2 * TRIES; i++) {
+        s->threads = choice[i % 2];
+        if (ak_exec_step(x, step, &us, err)) return -1;
+        best[i % 2] = fmin(best[i % 2], us);
+    }
+    s->threads = choice[best[1] < best[0]];
     return 0;
 }
 

@@ -72,6 +72,9 @@ int ak_exec_run(struct ak_exec *x, const struct ak_tensor *inputs, struct ak_ten
  * ak_exec_value of the graph's outputs. */
 int ak_exec_begin(struct ak_exec *x, const struct ak_tensor *inputs, struct ak_err *err);
 int ak_exec_step(struct ak_exec *x, size_t step, double *us, struct ak_err *err);
+/* Instead of a step's first run: an opponent gets one thread or all, whichever is faster here in a few
+ * runs. (Our kernels know themselves when threads pay; OpenBLAS takes all that there are.) */
+int ak_exec_tune(struct ak_exec *x, size_t step, struct ak_err *err);
 /* The tensor of a value as it now is; data is NULL where it is not live. */
 struct ak_tensor ak_exec_value(const struct ak_exec *x, int value);
 

@@ -32,9 +32,10 @@ char *ak_host_time(char buf[static 32]) {
     return buf;
 }
 
-void ak_host_threads_sleep(char **argv) {
-    if (getenv("OMP_WAIT_POLICY")) return;
+void ak_host_wait_policy(char **argv) {
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
     setenv("OMP_WAIT_POLICY", "passive", 1);
+    setenv("GOMP_SPINCOUNT", "1000", 1);
     execv("/proc/self/exe", argv);
     ak_die_errno(AK_EXIT_MACHINE, "cannot start once more with threads that sleep; set OMP_WAIT_POLICY=passive");
 }

@@ -12,10 +12,11 @@ const char *ak_host_cpu(void);
 /* "2026-12-01T09:00:00Z" into buf. */
 char *ak_host_time(char buf[static 32]);
 
-/* For a program that measures, first thing in main: threads that wait must sleep. OpenMP's default is to
- * spin, and its runtime reads its variables before main, so the program is started once more with
- * OMP_WAIT_POLICY=passive unless the user has set it. On two cores a model whose kernels have OpenMP
- * teams of their own beside OpenBLAS's was seen to run five times slower with spinning threads. */
-void ak_host_threads_sleep(char **argv);
+/* For a program that measures, first thing in main: threads that wait spin for some ten microseconds and
+ * then sleep. OpenMP's default is to spin for milliseconds, which on a machine with other work starves the
+ * very threads that are waited for; sleeping at once makes waking them cost more than most kernels take.
+ * The runtime reads its variables before main, so the program is started once more, unless the user has
+ * set OMP_WAIT_POLICY or GOMP_SPINCOUNT. */
+void ak_host_wait_policy(char **argv);
 
 #endif

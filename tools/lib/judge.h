@@ -78,6 +78,7 @@ struct ak_timing {
     double latency_us, low_us, high_us, prepare_us;
     struct ak_interval incumbent, opponent; /* ratios, theirs to the candidate's: n 0 where there is none */
     size_t calls;                           /* in a sample */
+    int opponent_threads;
 };
 
 struct ak_judge_options {

@@ -27,7 +27,10 @@ static cJSON *ratio_json(const struct ak_interval *r, const char *key, const cha
 
 static void add_ratios(cJSON *o, const struct ak_timing *t, const struct ak_trial_options *opt) {
     if (t->incumbent.n) cJSON_AddItemToObject(o, "vs_incumbent", ratio_json(&t->incumbent, "hash", opt->incumbent_hash));
-    if (t->opponent.n) cJSON_AddItemToObject(o, "vs_opponent", ratio_json(&t->opponent, "by", opt->opponent_name));
+    if (!t->opponent.n) return;
+    cJSON *opponent = ratio_json(&t->opponent, "by", opt->opponent_name);
+    ak_json_add_i64(opponent, "threads", t->opponent_threads);
+    cJSON_AddItemToObject(o, "vs_opponent", opponent);
 }
 
 static void add_timing(cJSON *o, const struct ak_spec *s, const struct ak_timing *t, const struct ak_trial_options *opt) {

@@ -209,6 +209,13 @@ static int timed_run(struct ak_verify_run *v, struct ak_exec *x, double *us, dou
     return 0;
 }
 
+static int tune(struct ak_verify_run *v, struct ak_exec *x, struct ak_err *err) {
+    if (ak_exec_begin(x, v->inputs, err)) return -1;
+    for (size_t i = 0; i < ak_exec_nsteps(x); i++)
+        if (ak_exec_tune(x, i, err)) return -1;
+    return 0;
+}
+
 struct samples { /* times of every step, pair by pair */
     double *us;
     size_t nsteps;
@@ -251,9 +258,10 @@ static int time_both(struct ak_verify_run *v, struct ak_exec *base, struct ak_ex
     so.us = ak_calloc(want * so.nsteps + 1, sizeof *so.us);
     r->base_us = ak_calloc(want + 1, sizeof *r->base_us);
     r->opt_us = ak_calloc(want + 1, sizeof *r->opt_us);
-    double start = now_us(), warm;
+    double warm;
+    int rc = tune(v, base, err) || tune(v, opt, err) || timed_run(v, base, &warm, NULL, err) || timed_run(v, opt, &warm, NULL, err) ? -1 : 0;
+    double start = now_us();
     long before = ak_verify_preempted();
-    int rc = timed_run(v, base, &warm, NULL, err) || timed_run(v, opt, &warm, NULL, err) ? -1 : 0;
     for (size_t i = 0; i < want && !rc; i++) {
         if (i >= MIN_PAIRS && now_us() - start > v->opt->budget_s * 1e6) break;
         if (i % 2 == 0)

@@ -26,11 +26,9 @@ static size_t steps_of_unit(const struct ak_exec *x, size_t from, size_t unit) {
     return n;
 }
 
-/* Without a row it warms up. */
 static int run_one(struct lock *l, int who, size_t step, size_t repeat, struct ak_verify_step *row, struct ak_err *err) {
     double us;
     if (ak_exec_step(l->x[who], step, &us, err)) return -1;
-    if (!row) return 0;
     if (who == BASE) {
         l->v->r->base_us[repeat] += us;
         ak_verify_add_base(row, l->x[BASE], step, us / (double)l->repeats);
@@ -44,7 +42,7 @@ static int run_one(struct lock *l, int who, size_t step, size_t repeat, struct a
 /* Steps i of both sides (either may have fewer) in turn, after a run to warm up. */
 static int time_steps(struct lock *l, size_t i, const size_t *n, struct ak_verify_step *row, struct ak_err *err) {
     for (int who = BASE; who <= OPT; who++)
-        if (i < n[who] && run_one(l, who, l->at[who] + i, 0, NULL, err)) return -1;
+        if (i < n[who] && ak_exec_tune(l->x[who], l->at[who] + i, err)) return -1;
     for (size_t k = 0; k < l->repeats; k++)
         for (int turn = 0; turn < 2; turn++) {
             int who = (k + (size_t)turn) % 2 ? OPT : BASE;
@@ -80,7 +78,7 @@ static int run_unit(struct lock *l, size_t unit, struct ak_err *err) {
     for (int who = 0; who < 3; who++)
         n[who] = steps_of_unit(l->x[who], l->at[who], unit);
     for (size_t i = 0; i < n[TRUTH]; i++)
-        if (run_one(l, TRUTH, l->at[TRUTH] + i, 0, NULL, err)) return -1;
+        if (ak_exec_step(l->x[TRUTH], l->at[TRUTH] + i, NULL, err)) return -1;
     struct ak_verify_step *row = ak_verify_row(l->v, l->x[OPT], l->at[OPT]);
     row->count++;
     for (size_t i = 0; i < n[BASE] || i < n[OPT]; i++)

@@ -3,6 +3,7 @@
 #include "worker_side.h"
 
 #include <fcntl.h>
+#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,11 +119,14 @@ static int launch(const struct slot *slot, uint32_t set) {
 }
 
 static int time_steps(const struct ak_command *c, double *us) {
+    static int all; /* a kernel may have changed what OpenMP says */
+    if (!all) all = omp_get_max_threads();
     int status = AK_OK;
     for (uint32_t i = 0; i < c->nsteps && status == AK_OK; i++) {
         const struct ak_worker_step *s = &c->steps[i];
         const struct slot *slot = &slots[s->slot];
         uint32_t set = s->set;
+        omp_set_num_threads(s->threads ? (int)s->threads : all);
         double from = now_us();
         for (uint32_t k = 0; k < s->calls && status == AK_OK; k++) {
             status = launch(slot, set);
@@ -130,6 +134,7 @@ static int time_steps(const struct ak_command *c, double *us) {
         }
         us[i] = now_us() - from;
     }
+    omp_set_num_threads(all);
     return status;
 }
 

@@ -60,7 +60,7 @@ struct ak_command {
         char path[4096];
         struct ak_worker_call call;
         struct ak_worker_step {
-            uint32_t slot, set, calls;
+            uint32_t slot, set, calls, threads; /* threads 0: all there are */
         } steps[AK_WORKER_STEPS];
     };
 };
