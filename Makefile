@@ -14,7 +14,7 @@ LAUNCH  ?=
 KERNEL  ?=
 NOTE    ?=
 BUILD   ?= build
-ifneq ($(origin CC),command line)
+ifeq ($(origin CC),default)
 CC      := cc
 endif
 SAN     ?=
@@ -60,6 +60,18 @@ MAKEFLAGS += -rR
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 AT := $(if $(V),,@)
+ifneq ($(strip $(words $(BUILD)) $(foreach c,% : ; ' " $$,$(findstring $c,$(value BUILD)))),1)
+$(error BUILD='$(value BUILD)': make wants a folder's name without spaces, quotes, or any of % : ; $$)
+endif
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),all)),)
+ifeq ($(shell command -v '$(firstword $(CC))';),)
+$(error there is no compiler '$(CC)': name one by CC=..., or install gcc (as root: make deps))
+endif
+MISSING := $(shell stages/deps.sh --missing)
+ifneq ($(MISSING),)
+$(error these packages are missing: $(MISSING); as root on Debian or Ubuntu: make deps, or apt-get install $(MISSING))
+endif
+endif
 
 PKGS     := lua5.4 libcjson zlib
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
@@ -140,7 +152,7 @@ test: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(UNIT) $(FUZZ)
 	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(UNIT) $(FUZZ) tests/import.t tests/verify.t
 
 # The command line of kernels and the compiler behind it: a trial's facts depend on both.
-$(BUILD)/kernel.env: $(BUILD)/flags kernels/ak_kernel.h stages/run.sh
+$(BUILD)/kernel.env: $(BUILD)/flags kernels/ak_kernel.h
 	$(AT){ echo "flags $(KFLAGS)"; echo "threads wait $${OMP_WAIT_POLICY:-} $${GOMP_SPINCOUNT:-}"; $(CC) --version | sed -n '1s/^/compiler /p'; \
 	  $(CC) $(KFLAGS) -Q --help=target 2>/dev/null | awk '/^  -march=/ {print "march", $$2}'; \
 	  echo "ak_kernel.h $$(cksum < kernels/ak_kernel.h)"; } > $@.new && mv $@.new $@

@@ -1,20 +1,21 @@
 #!/bin/sh
-# deps.sh - installs what is missing, on Debian and Ubuntu, as root; else says what that is.
-wanted="gcc:gcc make:make pkg-config:pkg-config prove:perl gnuplot:gnuplot-nox flock:util-linux cmp:diffutils"
-packages=
-for w in $wanted; do
-    command -v "${w%%:*}" >/dev/null || packages="$packages ${w##*:}"
+# deps.sh [--missing] - installs what is missing, on Debian and Ubuntu, as root; else says what that is.
+# With --missing it only prints the packages without which nothing builds.
+for pair in make:make pkg-config:pkg-config flock:util-linux setpriv:util-linux cmp:diffutils awk:mawk ar:binutils; do
+    command -v "${pair%%:*}" >/dev/null || packages="$packages ${pair##*:}"
 done
-if command -v pkg-config >/dev/null; then
-    pkg-config --exists lua5.4 || packages="$packages liblua5.4-dev"
-    pkg-config --exists libcjson || packages="$packages libcjson-dev"
-    pkg-config --exists zlib || packages="$packages zlib1g-dev"
-    pkg-config --exists openblas || packages="$packages libopenblas-openmp-dev"
-else
-    packages="$packages liblua5.4-dev libcjson-dev zlib1g-dev libopenblas-openmp-dev"
+if ! pkg-config --exists lua5.4 libcjson zlib openblas 2>/dev/null; then
+    for pair in lua5.4:liblua5.4-dev libcjson:libcjson-dev zlib:zlib1g-dev openblas:libopenblas-openmp-dev; do
+        pkg-config --exists "${pair%%:*}" 2>/dev/null || packages="$packages ${pair##*:}"
+    done
 fi
 [ -e /usr/include/dlpack/dlpack.h ] || packages="$packages libdlpack-dev"
 [ -e /usr/include/stdio.h ] || packages="$packages libc6-dev"
+[ "$1" = --missing ] && { echo $packages; exit 0; }
+
+for pair in gcc:gcc prove:perl gnuplot:gnuplot-nox; do
+    command -v "${pair%%:*}" >/dev/null || packages="$packages ${pair##*:}"
+done
 [ -n "$packages" ] || exit 0
 if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
     echo "installing$packages" >&2

@@ -1,19 +1,18 @@
 /* ak-propose - the next round of candidates for a spec
  *
  *     ak-propose --env FILE SPEC-FOLDER
- *     while ak-propose --env build/kernel.env DIR; do make -C DIR -f search.mk judge; done
+ *     while ROUND=$(ak-propose --env build/kernel.env DIR); do make -C DIR -f search.mk judge; done
  *
- * Exit 0: a round is waiting to be judged (perhaps one that an earlier run left half done). Exit 1:
- * the strategy has nothing left to try. A kernel.c that somebody edited is the next round's candidate.
+ * Prints "ROUND HASH": the round's file in rounds/, or "-", and the trial that kernel.c is, or would
+ * be. Exit 0: that round waits to be judged (perhaps an earlier run left it half done). Exit 1: nothing
+ * is left to try. Before any other comes the starter; a kernel.c that somebody edited is next.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "file.h"
-#include "host.h"
 #include "json.h"
-#include "judge.h"
 #include "mem.h"
 #include "option.h"
 #include "trials.h"
@@ -34,9 +33,10 @@ static const struct ak_option options[] = {
 struct propose {
     const char *dir;
     struct ak_trials trials;
-    char *source;  /* kernel.c */
+    char *source;  /* kernel.c, or the starter where that comes first */
+    char edited[33]; /* the trial that kernel.c is */
     struct ak_knobs knobs;
-    char base[33]; /* of kernel.c */
+    char base[33]; /* of the source */
     char key[33];  /* what the budget is counted against: the strategy and the ranges */
     char *env;     /* all that a trial's facts depend on but its source */
     const char *hashes[256];
@@ -48,18 +48,6 @@ static char *read_text(struct propose *p, const char *path, size_t *len) {
     char *text = ak_file_read(path, AK_FILE_LIMIT, len, &p->err);
     if (!text) ak_die_err(&p->err);
     return text;
-}
-
-/* Readable, one fact a line. */
-static void make_env(struct propose *p) {
-    char *spec_path = ak_path_join(p->dir, "spec.json"), *spec = read_text(p, spec_path, NULL), *build = read_text(p, env_path, NULL);
-    char spec_hash[33];
-    ak_text_hash(spec, spec_hash);
-    p->env = ak_asprintf("%sdevice %s, %ld cores\nspec %s\njudge %d\n", build, ak_host_cpu(), sysconf(_SC_NPROCESSORS_ONLN), spec_hash,
-                         AK_JUDGE_VERSION);
-    free(build);
-    free(spec);
-    free(spec_path);
 }
 
 static void write_file(struct propose *p, const char *path, const char *text) {
@@ -100,7 +88,7 @@ static cJSON *describe(const struct propose *p, const char *by, const char *why,
     return o;
 }
 
-/* kernel.c itself, where it is neither the incumbent nor anything tried before. */
+/* The source itself, where it is neither the incumbent nor anything tried before. */
 static void propose_file(struct propose *p) {
     bool first = p->trials.nrounds == 0;
     cJSON *knobs = describe(p, first && !note ? "start" : "hand", note ? note : first ? "the starter" : "edited by hand", ak_knobs_values(&p->knobs));
@@ -173,32 +161,73 @@ static void propose_strategy(struct propose *p) {
     cJSON_Delete(made);
 }
 
-static void read_state(struct propose *p) {
-    char *kernel = ak_path_join(p->dir, "kernel.c");
-    make_env(p);
+/* Without an incumbent the starter comes before a kernel.c that somebody edited: what is to be had
+ * for nothing is measured first, and a wrong edit leaves a kernel to go back to. */
+static void begin_with_starter(struct propose *p) {
+    char *path = ak_path_join(p->dir, "spec.json"), hash[33];
+    cJSON *spec = ak_json_read(path, &p->err);
+    const char *type;
+    if (!spec || ak_json_str(spec, "type", &type, &p->err)) ak_die_err(&p->err);
+    char *starter = ak_starter_read(type, &p->err);
+    if (!starter) ak_die_err(&p->err);
+    ak_trial_hash(starter, p->trials.env, hash);
+    if (!ak_trials_find(&p->trials, hash)) {
+        free(p->source);
+        ak_knobs_release(&p->knobs);
+        p->source = starter;
+        if (ak_knobs_parse(&p->knobs, starter, type, &p->err)) ak_die_err(&p->err);
+    }
+    cJSON_Delete(spec);
+    free(path);
+}
+
+static void read_trials(struct propose *p) {
     char env[33];
+    p->env = ak_trial_env(p->dir, env_path, &p->err);
+    if (!p->env) ak_die_err(&p->err);
     ak_text_hash(p->env, env);
     if (ak_trials_read(&p->trials, p->dir, env, &p->err)) ak_die_err(&p->err);
     struct ak_rules *decide = ak_rules_open(decide_path, &p->err);
     if (!decide || ak_trials_decide(&p->trials, decide, &p->err)) ak_die_err(&p->err);
     ak_rules_close(decide);
+}
+
+static void read_kernel(struct propose *p) {
+    char *kernel = ak_path_join(p->dir, "kernel.c"), *strategy = read_text(p, strategy_path, NULL);
     p->source = read_text(p, kernel, NULL);
     if (ak_knobs_parse(&p->knobs, p->source, kernel, &p->err)) ak_die_err(&p->err);
+    ak_trial_hash(p->source, p->trials.env, p->edited);
+    ak_search_key(strategy, &p->knobs, p->key);
+    if (p->trials.incumbent < 0) begin_with_starter(p);
     char *base = ak_source_base(&p->knobs, p->source);
     ak_text_hash(base, p->base);
     free(base);
-    free(kernel);
-    char *strategy = read_text(p, strategy_path, NULL);
-    ak_search_key(strategy, &p->knobs, p->key);
     free(strategy);
+    free(kernel);
 }
 
-/* So that `ak-rank next` need not ask the strategy again: holds while neither the key nor the number of trials changes. */
+/* So that `ak-rank next` need not ask the strategy again: holds while nothing of this changes. */
 static void mark_exhausted(struct propose *p) {
-    char *path = ak_path_join(p->dir, "exhausted"), *text = ak_asprintf("%s %zu\n", p->key, p->trials.n);
+    char *path = ak_path_join(p->dir, "exhausted"), *text = ak_asprintf("%s %zu %s\n", p->key, p->trials.n, p->trials.env);
     write_file(p, path, text);
     free(text);
     free(path);
+}
+
+/* The name of the round to judge, or NULL. */
+static const char *next_round(struct propose *p) {
+    static char name[32];
+    const struct ak_round *pending = ak_trials_pending(&p->trials);
+    if (pending) return pending->name;
+    propose_file(p);
+    if (p->n == 0 && !hand_only && p->trials.incumbent >= 0) propose_strategy(p);
+    if (p->n == 0) {
+        if (!hand_only) mark_exhausted(p);
+        return NULL;
+    }
+    const char *incumbent = p->trials.incumbent >= 0 ? p->trials.trials[p->trials.incumbent].hash : "-";
+    if (ak_trials_add_round(&p->trials, incumbent, p->key, p->hashes, p->n, name, &p->err)) ak_die_err(&p->err);
+    return name;
 }
 
 int main(int argc, char **argv) {
@@ -210,15 +239,10 @@ int main(int argc, char **argv) {
     if (batch < 1 || batch > 200) ak_usage_error("--batch wants 1 to 200");
 
     struct propose p = {.dir = argv[first]};
-    read_state(&p);
-    if (ak_trials_pending(&p.trials)) return AK_EXIT_YES;
-    propose_file(&p);
-    if (p.n == 0 && !hand_only && p.trials.incumbent >= 0) propose_strategy(&p);
-    if (p.n == 0) {
-        if (!hand_only) mark_exhausted(&p);
-        return AK_EXIT_NO;
-    }
-    const char *incumbent = p.trials.incumbent >= 0 ? p.trials.trials[p.trials.incumbent].hash : "-";
-    if (ak_trials_add_round(&p.trials, incumbent, p.key, p.hashes, p.n, &p.err)) ak_die_err(&p.err);
-    return AK_EXIT_YES;
+    read_trials(&p);
+    read_kernel(&p);
+    const char *round = next_round(&p);
+    printf("%s %s\n", round ? round : "-", p.edited);
+    if (fflush(stdout)) ak_die_errno(AK_EXIT_IO, "cannot write standard output");
+    return round ? AK_EXIT_YES : AK_EXIT_NO;
 }

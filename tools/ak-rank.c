@@ -5,7 +5,7 @@
  *     ak-rank record [--results FILE] RUN   keep or revert, and the log
  *     ak-rank status RUN                    how far the search has come
  *     ak-rank find --spec PART RUN          the whole name of a spec
- *     ak-rank verdict --spec PART RUN       what became of its last trial
+ *     ak-rank verdict --spec PART RUN       what became of its last trial, or of --trial
  *
  *     ak-import gpt2-mini | ak-profile - | ak-rank plan - | head
  */
@@ -20,7 +20,7 @@
 #include "plan.h"
 #include "run.h"
 
-static const char *out_path = "-", *rank_path, *decide_path, *strategy_path, *results_path, *spec_name;
+static const char *out_path = "-", *rank_path, *decide_path, *strategy_path, *results_path, *spec_name, *trial_hash, *env_path;
 static int64_t top = 4;
 static double budget_s = 60;
 static bool as_json;
@@ -31,6 +31,8 @@ static const struct ak_option options[] = {
     {'b', "budget", "SECONDS", "next: seconds of search in all", AK_OPT_NUM, &budget_s},
     {0, "results", "FILE", "record: the log (default: RUN/results.tsv)", AK_OPT_STR, &results_path},
     {'s', "spec", "NAME", "find, verdict: a spec's name, or a part that no other has", AK_OPT_STR, &spec_name},
+    {0, "trial", "HASH", "verdict: that trial (default: the spec's last)", AK_OPT_STR, &trial_hash},
+    {'e', "env", "FILE", "only trials of these flags and compiler (default: those of a spec's last round)", AK_OPT_STR, &env_path},
     {0, "rank", "FILE", "the rule that ranks", AK_OPT_STR, &rank_path},
     {0, "decide", "FILE", "the rule that keeps or reverts", AK_OPT_STR, &decide_path},
     {0, "strategy", "FILE", "the strategy that budgets are counted against", AK_OPT_STR, &strategy_path},
@@ -63,8 +65,17 @@ static int plan(const char *profile) {
 
 static void open_run(struct ak_run *r, const char *dir) {
     struct ak_rules *decide = rules(decide_path);
-    if (ak_run_read(r, dir, decide, &err)) ak_die_err(&err);
+    if (ak_run_read(r, dir, env_path, decide, &err)) ak_die_err(&err);
     ak_rules_close(decide);
+}
+
+/* How far the search of a spec has come, and how long it may go on. */
+static void print_progress(const struct ak_run *r, const char *spec, double spent_s) {
+    for (size_t i = 0; i < r->n; i++) {
+        const cJSON *best = strcmp(r->specs[i].name, spec) ? NULL : ak_run_best(&r->specs[i]), *vs = best ? ak_json_get(best, "vs_opponent") : NULL;
+        if (vs) printf("; best %.3fx the opponent", ak_json_number(vs, "speedup"));
+    }
+    printf("; %.0f of %g s left\n", budget_s - spent_s, budget_s);
 }
 
 /* "SPEC<TAB>why"; exit 1 when the search is over. */
@@ -78,12 +89,14 @@ static int next(const char *dir) {
     const char *why, *spec = NULL;
     if (!made || ak_json_str(made, "why", &why, &err)) ak_die_err(&err);
     if (ak_json_get(made, "spec") && ak_json_str(made, "spec", &spec, &err)) ak_die_err(&err);
-    if (as_json)
+    if (as_json) {
         ak_json_print(stdout, made);
-    else if (spec)
-        printf("%s\t%s\n", spec, why);
-    else if (!ak_option_quiet)
+    } else if (spec) {
+        printf("%s\t%s", spec, why);
+        print_progress(&r, spec, ak_json_number(state, "spent_s"));
+    } else if (!ak_option_quiet) {
         ak_warn("the search is over: %s", why);
+    }
     int status = spec ? AK_EXIT_YES : AK_EXIT_NO;
     cJSON_Delete(made);
     cJSON_Delete(state);
@@ -119,10 +132,11 @@ static int verdict(const char *dir) {
     struct ak_run r;
     struct ak_run_spec *s = wanted(&r, dir);
     if (!s->trials.n) ak_die(AK_EXIT_INPUT, "'%s' has no trials", s->name);
-    const struct ak_trial *t = &s->trials.trials[s->trials.n - 1];
+    const struct ak_trial *t = trial_hash ? ak_trials_find(&s->trials, trial_hash) : &s->trials.trials[s->trials.n - 1];
+    if (!t) ak_die(AK_EXIT_USAGE, "'%s' has no trial '%s'", s->name, trial_hash);
     const char *seen = "?";
     double us;
-    if (!t->facts || ak_json_str(t->facts, "verdict", &seen, &err)) ak_die(AK_EXIT_INPUT, "the last trial of '%s' is not judged yet", s->name);
+    if (!t->facts || ak_json_str(t->facts, "verdict", &seen, &err)) ak_die(AK_EXIT_INPUT, "trial %s of '%s' is not judged yet", t->hash, s->name);
     printf("spec: %s\nverdict: %s\nwhy: %s\ncorrectness: %s\n", s->name, t->decision, t->why, strcmp(seen, "pass") ? seen : "PASS");
     if (ak_json_num(t->facts, "latency_us", &us, &err) == 0) printf("latency_us: %.2f\n", us);
     print_interval("speedup_vs_incumbent", ak_json_get(t->facts, "vs_incumbent"));
@@ -133,6 +147,15 @@ static int verdict(const char *dir) {
     return kept ? AK_EXIT_YES : AK_EXIT_NO;
 }
 
+static int take_ranges(const struct ak_run_spec *s) {
+    const char *type;
+    if (ak_json_str(s->planned, "type", &type, &err)) return -1;
+    char *starter = ak_starter_read(type, &err);
+    int rc = starter ? ak_trials_take_ranges(&s->trials, starter, &err) : -1;
+    free(starter);
+    return rc;
+}
+
 /* Prints "build SPEC-FOLDER HASH" for an incumbent whose library has to be built again. */
 static int record(const char *dir) {
     struct ak_run r;
@@ -141,7 +164,7 @@ static int record(const char *dir) {
     char *path = results_path ? ak_strdup(results_path) : ak_path_join(dir, "results.tsv");
     if (ak_out_open(&out, path, &err) || ak_run_results(&r, out.f, &err) || ak_out_close(&out, &err)) ak_die_err(&err);
     for (size_t i = 0; i < r.n; i++) {
-        int rc = ak_trials_sync(&r.specs[i].trials, &err);
+        int rc = take_ranges(&r.specs[i]) ? -1 : ak_trials_sync(&r.specs[i].trials, &err);
         if (rc < 0) ak_die_err(&err);
         if (rc > 0) printf("build\t%s\t%s\n", r.specs[i].trials.dir, r.specs[i].trials.trials[r.specs[i].trials.incumbent].hash);
     }

@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     struct ak_run run;
     struct ak_out out;
     struct ak_rules *decide = ak_rules_open(decide_path, &err);
-    if (!decide || ak_run_read(&run, argv[first], decide, &err)) ak_die_err(&err);
+    if (!decide || ak_run_read(&run, argv[first], NULL, decide, &err)) ak_die_err(&err);
     char *verify_path = ak_path_join(argv[first], "verify.json"), *png = ak_path_join(argv[first], "progress.png");
     cJSON *verify = ak_json_read(verify_path, &err);
     if (!verify || ak_json_check_format(verify, "ak-verify", 1, verify_path, "ak-verify", &err)) ak_die_err(&err);

@@ -9,7 +9,18 @@
 #include "mem.h"
 #include "plan.h"
 
-int ak_run_read(struct ak_run *r, const char *dir, struct ak_rules *decide, struct ak_err *err) {
+/* A folder that is not extracted yet has no trials, whatever they would depend on. */
+static int read_trials(struct ak_run_spec *s, const char *folder, const char *build, struct ak_err *err) {
+    char *spec = ak_path_join(folder, "spec.json"), *env = build && ak_file_exists(spec) ? ak_trial_env(folder, build, err) : NULL, hash[33];
+    int rc = env || !build || !ak_file_exists(spec) ? 0 : -1;
+    if (env) ak_text_hash(env, hash);
+    if (rc == 0) rc = ak_trials_read(&s->trials, folder, env ? hash : NULL, err);
+    free(env);
+    free(spec);
+    return rc;
+}
+
+int ak_run_read(struct ak_run *r, const char *dir, const char *build, struct ak_rules *decide, struct ak_err *err) {
     *r = (struct ak_run){.dir = ak_strdup(dir)};
     char *path = ak_path_join(dir, "plan.json");
     const cJSON *specs, *s;
@@ -21,7 +32,7 @@ int ak_run_read(struct ak_run *r, const char *dir, struct ak_rules *decide, stru
         spec->planned = s;
         rc = ak_json_str(s, "spec", &spec->name, err);
         char *folder = rc ? NULL : ak_asprintf("%s/specs/%s", dir, spec->name);
-        if (rc == 0 && (rc = ak_trials_read(&spec->trials, folder, NULL, err)) == 0) r->n++;
+        if (rc == 0 && (rc = read_trials(spec, folder, build, err)) == 0) r->n++;
         free(folder);
         if (rc == 0) rc = ak_trials_decide(&spec->trials, decide, err);
         if (rc) break;
@@ -87,11 +98,11 @@ static int barren(const struct ak_trials *t, const char *key) {
 }
 
 static bool exhausted(const struct ak_trials *t, const char *key) {
-    char *path = ak_path_join(t->dir, "exhausted"), found[33];
+    char *path = ak_path_join(t->dir, "exhausted"), found[33], env[33];
     struct ak_err ignored;
     char *text = ak_file_exists(path) ? ak_file_read(path, 4096, NULL, &ignored) : NULL;
     size_t n;
-    bool yes = text && sscanf(text, "%32s %zu", found, &n) == 2 && strcmp(found, key) == 0 && n == t->n;
+    bool yes = text && sscanf(text, "%32s %zu %32s", found, &n, env) == 3 && strcmp(found, key) == 0 && n == t->n && strcmp(env, t->env) == 0;
     free(text);
     free(path);
     return yes;
@@ -130,7 +141,7 @@ cJSON *ak_run_state(const struct ak_run *r, const char *strategy, int64_t top, d
         ak_json_add_i64(e, "barren_rounds", barren(&s->trials, key));
         ak_json_add_num(e, "spent_s", used);
         cJSON_AddBoolToObject(e, "exhausted", exhausted(&s->trials, key));
-        cJSON_AddBoolToObject(e, "pending", ak_trials_pending(&s->trials));
+        cJSON_AddBoolToObject(e, "pending", ak_trials_pending(&s->trials) != NULL);
         cJSON_AddItemToArray(specs, e);
         total += used;
     }

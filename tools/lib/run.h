@@ -20,7 +20,8 @@ struct ak_run {
     size_t n;
 };
 
-int ak_run_read(struct ak_run *r, const char *dir, struct ak_rules *decide, struct ak_err *err);
+/* The trials that hold for flags and compiler as the file `build` says (NULL: as each spec's last round had them). */
+int ak_run_read(struct ak_run *r, const char *dir, const char *build, struct ak_rules *decide, struct ak_err *err);
 void ak_run_release(struct ak_run *r);
 
 /* The spec that `name` stands for: its whole name, or a part of one name only. NULL on error. */

@@ -9,7 +9,9 @@
 
 #include "file.h"
 #include "hash.h"
+#include "host.h"
 #include "json.h"
+#include "judge.h"
 #include "mem.h"
 
 char *ak_trial_path(const struct ak_trials *t, const char *hash, const char *name) {
@@ -44,6 +46,7 @@ static int read_round(struct ak_trials *t, const char *name, struct ak_err *err)
     char *path = ak_asprintf("%s/rounds/%s", t->dir, name), *save = NULL;
     char *text = ak_file_read(path, AK_FILE_LIMIT, NULL, err);
     struct ak_round round = {.first = t->n};
+    snprintf(round.name, sizeof round.name, "%s", name);
     int rc = text ? 0 : -1;
     char *line = text ? strtok_r(text, "\n", &save) : NULL;
     if (text && (!line || sscanf(line, "ak-round 1 incumbent %32s key %32s env %32s", round.incumbent, round.key, round.env) != 3))
@@ -113,11 +116,11 @@ struct ak_trial *ak_trials_find(struct ak_trials *t, const char *hash) {
     return NULL;
 }
 
-bool ak_trials_pending(const struct ak_trials *t) {
+const struct ak_round *ak_trials_pending(const struct ak_trials *t) {
     const struct ak_round *last = t->nrounds ? &t->rounds[t->nrounds - 1] : NULL;
     for (size_t i = 0; last && i < last->n; i++)
-        if (!t->trials[last->first + i].facts) return true;
-    return false;
+        if (!t->trials[last->first + i].facts) return last;
+    return NULL;
 }
 
 /* The rounds as decide.lua sees them; facts are lent, not copied. */
@@ -162,8 +165,9 @@ int ak_trials_decide(struct ak_trials *t, struct ak_rules *decide, struct ak_err
 }
 
 int ak_trials_add_round(struct ak_trials *t, const char *incumbent, const char *key, const char *const *hashes, size_t n,
-                        struct ak_err *err) {
-    char *dir = ak_path_join(t->dir, "rounds"), *path = ak_asprintf("%s/%04zu", dir, t->nfiles + 1);
+                        char name[static 32], struct ak_err *err) {
+    snprintf(name, 32, "%04zu", t->nfiles + 1);
+    char *dir = ak_path_join(t->dir, "rounds"), *path = ak_path_join(dir, name);
     struct ak_out out;
     int rc = ak_mkdirs(dir, err) || ak_out_open(&out, path, err) ? -1 : 0;
     if (rc == 0) {
@@ -213,6 +217,19 @@ void ak_trial_hash(const char *source, const char *env, char hex[static 33]) {
     free(stripped);
 }
 
+char *ak_trial_env(const char *spec_dir, const char *build, struct ak_err *err) {
+    char *path = ak_path_join(spec_dir, "spec.json"), *spec = ak_file_read(path, AK_FILE_LIMIT, NULL, err), *env = NULL, hash[33];
+    char *flags = spec ? ak_file_read(build, AK_FILE_LIMIT, NULL, err) : NULL;
+    if (flags) {
+        ak_text_hash(spec, hash);
+        env = ak_asprintf("%sdevice %s, %ld cores\nspec %s\njudge %d\n", flags, ak_host_cpu(), sysconf(_SC_NPROCESSORS_ONLN), hash, AK_JUDGE_VERSION);
+    }
+    free(flags);
+    free(spec);
+    free(path);
+    return env;
+}
+
 void ak_search_key(const char *strategy, const struct ak_knobs *knobs, char hex[static 33]) {
     cJSON *o = ak_knobs_to_json(knobs), *k;
     cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(o, "knobs")) cJSON_DeleteItemFromObjectCaseSensitive(k, "value");
@@ -250,38 +267,64 @@ static void drop_losers(const struct ak_trials *t) {
     }
 }
 
-/* The incumbent as kernel.c would spell it: the same text with other values, where that will do. */
-static char *respell(const char *kernel, const char *incumbent, const struct ak_trial *best, struct ak_err *err) {
-    struct ak_knobs now, then;
-    char *text = NULL;
-    if (ak_knobs_parse(&now, kernel, "kernel.c", err) == 0) {
-        if (ak_knobs_parse(&then, incumbent, "kernel.c", err) == 0) {
-            char *a = ak_source_base(&now, kernel), *b = ak_source_base(&then, incumbent);
-            const cJSON *values = best->knobs ? ak_json_get(best->knobs, "values") : NULL;
-            if (strcmp(a, b) == 0 && values) text = ak_knobs_apply(&now, kernel, values, err);
-            free(a);
-            free(b);
-            ak_knobs_release(&then);
-        }
-        ak_knobs_release(&now);
+static int replace(const char *path, const char *text, struct ak_err *err) {
+    struct ak_out out;
+    if (ak_out_open(&out, path, err)) return -1;
+    fputs(text, out.f);
+    return ak_out_close(&out, err);
+}
+
+/* `text` with the values that `values_of` has, where both are one kernel with other values; else NULL. */
+static char *respell(const char *text, const char *values_of) {
+    struct ak_knobs to, from;
+    struct ak_err ignored;
+    char *made = NULL;
+    if (ak_knobs_parse(&to, text, "", &ignored)) return NULL;
+    if (ak_knobs_parse(&from, values_of, "", &ignored) == 0) {
+        char *a = ak_source_base(&to, text), *b = ak_source_base(&from, values_of);
+        cJSON *values = ak_knobs_values(&from);
+        if (strcmp(a, b) == 0) made = ak_knobs_apply(&to, text, values, &ignored);
+        cJSON_Delete(values);
+        free(a);
+        free(b);
+        ak_knobs_release(&from);
     }
-    return text ? text : ak_strdup(incumbent);
+    ak_knobs_release(&to);
+    return made;
+}
+
+char *ak_starter_read(const char *type, struct ak_err *err) {
+    char *path = ak_asprintf("%s/kernels/c/%s.c", ak_home(), type), *text = ak_file_read(path, AK_FILE_LIMIT, NULL, err);
+    free(path);
+    return text;
+}
+
+int ak_trials_take_ranges(const struct ak_trials *t, const char *starter, struct ak_err *err) {
+    char *seen = ak_path_join(t->dir, "starter"), *path = ak_path_join(t->dir, "kernel.c"), hash[33];
+    char *had = ak_file_exists(seen) ? ak_file_read(seen, 64, NULL, err) : NULL;
+    ak_text_hash(starter, hash);
+    bool same = had && strncmp(had, hash, 32) == 0;
+    char *kernel = had && !same && ak_file_exists(path) ? ak_file_read(path, AK_FILE_LIMIT, NULL, err) : NULL;
+    char *made = kernel ? respell(starter, kernel) : NULL;
+    int rc = made ? replace(path, made, err) : 0;
+    if (rc == 0 && !same) rc = write_text(seen, hash, err);
+    free(made);
+    free(kernel);
+    free(had);
+    free(path);
+    free(seen);
+    return rc;
 }
 
 static int sync_kernel(const struct ak_trials *t, const struct ak_trial *best, struct ak_err *err) {
     char *from = ak_trial_path(t, best->hash, "kernel.c"), *to = ak_path_join(t->dir, "kernel.c"), hash[33] = "";
-    char *incumbent = ak_file_read(from, AK_FILE_LIMIT, NULL, err), *kernel = ak_file_read(to, AK_FILE_LIMIT, NULL, err);
+    char *incumbent = ak_file_read(from, AK_FILE_LIMIT, NULL, err), *kernel = ak_file_exists(to) ? ak_file_read(to, AK_FILE_LIMIT, NULL, err) : ak_strdup("");
     int rc = incumbent && kernel ? 0 : -1;
     if (rc == 0) ak_trial_hash(kernel, t->env, hash);
     const struct ak_trial *known = ak_trials_find((struct ak_trials *)t, hash);
-    if (rc == 0 && known && known->facts && known != best) {
-        struct ak_out out;
-        char *text = respell(kernel, incumbent, best, err);
-        rc = ak_out_open(&out, to, err);
-        if (rc == 0) {
-            fputs(text, out.f);
-            rc = ak_out_close(&out, err);
-        }
+    if (rc == 0 && (!*kernel || (known && known->facts && known != best))) {
+        char *text = respell(kernel, incumbent);
+        rc = replace(to, text ? text : incumbent, err);
         free(text);
     }
     free(incumbent);
