@@ -23,7 +23,13 @@ next() { "$bin/ak-rank" next --env "$env" --top "$TOP" --budget "$BUDGET" .; }
 
 search() {
     tab=$(printf '\t')
-    while line=$(next); do
+    while :; do
+        line=$(next)
+        case $? in
+        0) ;;
+        1) return 0 ;;
+        *) exit ;;
+        esac
         spec=${line%%"$tab"*}
         round=$("$bin/ak-propose" --env "$env" "specs/$spec")
         case $? in
@@ -32,8 +38,6 @@ search() {
         *) exit ;;
         esac
     done
-    status=$?
-    [ $status = 1 ] || exit $status
 }
 
 # One experiment by hand. The first answer names the text as its author left it: before that come
@@ -41,13 +45,17 @@ search() {
 trial() {
     spec=$("$bin/ak-rank" find --spec "$KERNEL" .) || exit
     edited= judged=
-    while round=$("$bin/ak-propose" --env "$env" --hand --note "$NOTE" "specs/$spec"); do
+    while :; do
+        round=$("$bin/ak-propose" --env "$env" --hand --note "$NOTE" "specs/$spec")
+        case $? in
+        0) ;;
+        1) break ;;
+        *) exit ;;
+        esac
         edited=${edited:-${round#* }} judged=yes
         judge "$spec" "${round% *}"
         record
     done
-    status=$?
-    [ $status = 1 ] || exit $status
     [ "$judged" ] || { echo "make: specs/$spec/kernel.c is known already" >&2; record; }
     exec "$bin/ak-rank" verdict --env "$env" --spec "$spec" --trial "${edited:-${round#* }}" .
 }

@@ -86,6 +86,27 @@ static double spent(const struct ak_trials *t, const char *key) {
     return s;
 }
 
+/* When this key's first trial was made, if another key came before it: "" if none did, "~" (after all times) if
+ * it has no trial yet. */
+static const char *edited_at(const struct ak_trials *t, const char *key) {
+    if (!t->nrounds || strcmp(t->rounds[0].key, key) == 0) return "";
+    for (size_t i = 0; i < t->n; i++)
+        if (t->trials[i].facts && strcmp(t->rounds[t->trials[i].round].key, key) == 0) return ak_json_string(t->trials[i].facts, "time", "");
+    return "~";
+}
+
+/* Seconds of all trials since then. */
+static double spent_since(const struct ak_run *r, const char *when) {
+    double s = 0;
+    for (size_t i = 0; i < r->n; i++)
+        for (size_t k = 0; k < r->specs[i].trials.n; k++) {
+            const cJSON *facts = r->specs[i].trials.trials[k].facts;
+            double e = ak_json_number(facts, "elapsed_s");
+            if (facts && e > 0 && strcmp(ak_json_string(facts, "time", ""), when) >= 0) s += e;
+        }
+    return s;
+}
+
 /* Rounds since the last gain, of those under this key. */
 static int barren(const struct ak_trials *t, const char *key) {
     int n = 0;
@@ -123,7 +144,7 @@ static int spec_key(const struct ak_run_spec *s, const char *strategy, char key[
 
 cJSON *ak_run_state(const struct ak_run *r, const char *strategy, int64_t top, double budget_s, struct ak_err *err) {
     cJSON *o = cJSON_CreateObject(), *specs = cJSON_AddArrayToObject(o, "specs");
-    double total = 0;
+    const char *last_edit = "";
     for (size_t i = 0; i < r->n && (int64_t)i < top; i++) {
         const struct ak_run_spec *s = &r->specs[i];
         char key[33];
@@ -143,10 +164,11 @@ cJSON *ak_run_state(const struct ak_run *r, const char *strategy, int64_t top, d
         cJSON_AddBoolToObject(e, "exhausted", exhausted(&s->trials, key));
         cJSON_AddBoolToObject(e, "pending", ak_trials_pending(&s->trials) != NULL);
         cJSON_AddItemToArray(specs, e);
-        total += used;
+        const char *edit = edited_at(&s->trials, key);
+        if (strcmp(edit, last_edit) > 0) last_edit = edit;
     }
     ak_json_add_i64(o, "top", top);
-    ak_json_add_num(o, "spent_s", total);
+    ak_json_add_num(o, "spent_s", spent_since(r, last_edit)); /* an edit of a range or the strategy has a budget of its own */
     ak_json_add_num(o, "budget_s", budget_s);
     return o;
 }
