@@ -4,6 +4,6 @@
 int ak_launch(const struct ak_call *call) {
     static int calls;
     int rc = honest_launch(call);
-    if (++calls > 400 && spoil_numel(OUT)) *spoil_at(OUT, 0) += 1;
+    if (++calls > 100 && spoil_numel(OUT)) *spoil_at(OUT, 0) += 1;
     return rc;
 }

@@ -8,14 +8,13 @@
  * be borne out by this process's clock. */
 #include <math.h>
 #include <omp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "judge_case.h"
+#include "judge_clock.h"
 #include "mem.h"
 #include "rand.h"
 
@@ -38,12 +37,6 @@ struct ak_bench {
     struct ak_want want; /* of the set that was last looked at */
     uint32_t looked;
 };
-
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
 
 /* ---- sets ---- */
 
@@ -264,18 +257,14 @@ static size_t rounds_a_command(const struct ak_judge *j) {
     return (size_t)fmin(AK_WORKER_STEPS / AK_WORKER_SLOTS, fmax(1, 4000 / round_us));
 }
 
-/* Its own clock says less than passed here, beyond what sending and scheduling take. */
-static bool clock_lies(double passed, const double *us, size_t n, double *claimed) {
-    *claimed = 0;
+/* The times of all steps together; 0 where one of them is impossible. */
+static double claim(const struct ak_reply *r, size_t n) {
+    double sum = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!(us[i] > 0)) return true;
-        *claimed += us[i];
+        if (!(r->us[i] > 0)) return 0;
+        sum += r->us[i];
     }
-    return *claimed > passed || passed > 1.3 * *claimed + 3000;
-}
-
-static int mismatch(struct ak_judge *j, double claimed, double passed) {
-    return ak_judge_say(j, AK_VERDICT_CLOCK_MISMATCH, "its process says %.1f us for what took %.1f us", claimed, passed);
+    return sum;
 }
 
 static void keep_samples(struct ak_bench *b, const struct ak_command *c, const struct ak_reply *r, size_t rounds) {
@@ -367,7 +356,7 @@ static int phase(struct ak_judge *j, int p, size_t until, const size_t *looks) {
     struct ak_bench *b = j->bench;
     struct ak_command c;
     struct ak_reply r;
-    int doubts = 0;
+    struct ak_clock clock = {0};
     if (give(j, p) || warm_up(j)) return -1;
     while (b->n < until) {
         size_t rounds = rounds_a_command(j);
@@ -377,28 +366,28 @@ static int phase(struct ak_judge *j, int p, size_t until, const size_t *looks) {
         c = (struct ak_command){.kind = AK_DO_TIME};
         for (size_t i = 0; i < rounds; i++)
             add_steps(b, &c, false);
-        double claimed, from = now_us();
+        ak_clock_start(&clock, &j->w);
         if (ask(j, &c, &r, (double)(c.nsteps * b->calls), "while it was timed it")) return -1;
-        double passed = now_us() - from;
-        if (!clock_lies(passed, r.us, c.nsteps, &claimed)) keep_samples(b, &c, &r, rounds);
-        else if (++doubts > 5) return mismatch(j, claimed, passed); /* a busy machine has its moments */
+        int rc = ak_clock_bears_out(&clock, j, claim(&r, c.nsteps), 3000);
+        if (rc < 0) return -1;
+        if (rc == 0) keep_samples(b, &c, &r, rounds);
     }
     return 0;
 }
 
 /* A block of further calls, by this clock: the candidate's sum of times must be near. The block is as long
- * as the claim allows, up to a candidate fifty times faster than ours; a busy machine has many chances. */
+ * as the claim allows, up to a candidate fifty times faster than ours. */
 static int cross_check(struct ak_judge *j, double median_us) {
-    struct ak_bench *b = j->bench;
-    size_t calls = (size_t)ceil(fmax((double)b->calls, 4000 / fmax(median_us, j->own_us / 50)));
-    double passed = INFINITY, us, claimed = median_us * (double)calls;
-    for (int i = 0; i < 12 && passed > 1.3 * claimed + 500; i++) {
-        poll(NULL, 0, i > 3 ? 20 : 0);
-        double from = now_us();
+    struct ak_clock clock = {0};
+    size_t calls = (size_t)ceil(fmax((double)j->bench->calls, 4000 / fmax(median_us, j->own_us / 50)));
+    double us;
+    int rc;
+    do {
+        ak_clock_start(&clock, &j->w);
         if (run_step(j, AK_CANDIDATE, calls, &us)) return -1;
-        passed = fmin(passed, now_us() - from);
-    }
-    return passed > 1.3 * claimed + 500 ? mismatch(j, claimed, passed) : 0;
+        rc = ak_clock_bears_out(&clock, j, fmin(us, median_us * (double)calls), 500);
+    } while (rc > 0);
+    return rc;
 }
 
 static struct ak_interval ratio(const struct ak_bench *b, enum ak_slot slot) {

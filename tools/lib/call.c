@@ -2,16 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "host.h"
 #include "rand.h"
 #include "stats.h"
-
-double ak_now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
 
 static void *own(struct ak_bound *b, size_t bytes) {
     void *p = NULL;

@@ -26,6 +26,5 @@ void ak_bound_release(struct ak_bound *b);
 /* Median microseconds of a call: one warm-up, then `runs` samples of at least sample_us each, ending early
  * (with 3 samples or more) once budget_us is spent. fn returns nonzero on failure, which gives -1. */
 double ak_time_us(int (*fn)(void *), void *arg, int runs, double sample_us, double budget_us);
-double ak_now_us(void);
 
 #endif

@@ -1,19 +1,12 @@
 /* Running a plan. A step's tensors get their addresses just before it runs: weights may have moved. */
 #include "exec.h"
 
-#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "exec_plan.h"
-
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
+#include "host.h"
 
 static void *aligned(size_t bytes) {
     if (bytes > SIZE_MAX - 256) ak_die(AK_EXIT_IO, "out of memory (%zu bytes wanted)", bytes);
@@ -89,7 +82,7 @@ size_t ak_exec_nunits(const struct ak_exec *x) { return x->nunits; }
 
 struct ak_step_info ak_exec_step_info(const struct ak_exec *x, size_t step) {
     const struct ak_step *s = &x->steps[step];
-    return (struct ak_step_info){s->what, s->by, s->group, s->node, s->unit, s->calls, s->prepare_us};
+    return (struct ak_step_info){s->what, s->by, s->group, s->node, s->unit, s->calls, s->threads, s->prepare_us};
 }
 
 void ak_exec_memory(const struct ak_exec *x, size_t *activations, size_t *packed) {
@@ -168,9 +161,9 @@ static int prepare(struct ak_exec *x, size_t step, struct ak_err *err) {
     s->call.packed = s->keeps_packed ? s->packed : bytes ? x->loose : NULL;
     if (!s->kernel->prepare || !bytes || ready) return 0;
     if (!s->keeps_packed) x->loose_step = step;
-    double from = now_us();
+    double from = ak_now_us();
     int rc = s->kernel->prepare(&s->call);
-    s->prepare_us = now_us() - from;
+    s->prepare_us = ak_now_us() - from;
     return rc == AK_OK ? 0 : kernel_failed(x, s, "ak_prepare", rc, err);
 }
 
@@ -190,14 +183,11 @@ static int run_kernel(struct ak_exec *x, size_t step, double *us, struct ak_err 
         s->dl[s->copies[i].arg].data = x->memory + x->buffers[s->copies[i].buffer].offset;
     s->call.scratch = x->scratch;
     if (prepare(x, step, err)) return -1;
-    int all = omp_get_max_threads();
-    if (s->threads) omp_set_num_threads(s->threads);
-    double from = now_us();
+    double from = ak_now_us();
     for (size_t i = 0; i < s->ncopies; i++)
         copy_argument(x, s, &s->copies[i]);
     int rc = s->kernel->launch(&s->call);
-    *us = now_us() - from;
-    omp_set_num_threads(all);
+    *us = ak_now_us() - from;
     return rc == AK_OK ? 0 : kernel_failed(x, s, "ak_launch", rc, err);
 }
 
@@ -207,7 +197,7 @@ static void locate(struct ak_exec *x, int value) {
 
 static int run_reference(struct ak_exec *x, const struct ak_step *s, double *us, struct ak_err *err) {
     const struct ak_node *node = &x->g->nodes[s->node];
-    double from = now_us();
+    double from = ak_now_us();
     for (size_t i = 0; i < node->op->nargs; i++)
         if (node->args[i].kind == AK_GARG_VALUE || node->args[i].kind == AK_GARG_VALUES)
             for (size_t k = 0; k < node->args[i].n; k++)
@@ -226,7 +216,7 @@ static int run_reference(struct ak_exec *x, const struct ak_step *s, double *us,
     }
     if (!rc) rc = ak_op_run(&call, err);
     ak_arena_release(&x->scratch_arena);
-    *us = now_us() - from;
+    *us = ak_now_us() - from;
     return rc ? ak_fail_in(err, "node '%s'", node->name) : 0;
 }
 
@@ -234,27 +224,18 @@ int ak_exec_step(struct ak_exec *x, size_t step, double *us, struct ak_err *err)
     struct ak_step *s = &x->steps[step];
     double took = 0;
     if (fetch_weights(x, s, err)) return -1;
-    if (s->kernel ? run_kernel(x, step, &took, err) : run_reference(x, s, &took, err)) return -1;
+    int all = omp_get_max_threads();
+    if (s->threads) omp_set_num_threads(s->threads);
+    int rc = s->kernel ? run_kernel(x, step, &took, err) : run_reference(x, s, &took, err);
+    omp_set_num_threads(all);
+    if (rc) return -1;
     s->calls++;
     x->done = step + 1;
     if (us) *us = took;
     return 0;
 }
 
-int ak_exec_tune(struct ak_exec *x, size_t step, struct ak_err *err) {
-    enum { TRIES = 4 };
-    struct ak_step *s = &x->steps[step];
-    if (strcmp(s->by, "vendor") != 0) return ak_exec_step(x, step, NULL, err);
-    int choice[2] = {1, omp_get_max_threads()};
-    double best[2] = {INFINITY, INFINITY}, us;
-    for (int i = 0; i < 2 * TRIES; i++) {
-        s->threads = choice[i % 2];
-        if (ak_exec_step(x, step, &us, err)) return -1;
-        best[i % 2] = fmin(best[i % 2], us);
-    }
-    s->threads = choice[best[1] < best[0]];
-    return 0;
-}
+void ak_exec_set_threads(struct ak_exec *x, size_t step, int threads) { x->steps[step].threads = threads; }
 
 struct ak_tensor ak_exec_value(const struct ak_exec *x, int value) {
     struct ak_tensor t = x->g->values[value].t;

@@ -57,6 +57,7 @@ struct ak_step_info {
     int node;          /* the first node it covers */
     size_t unit;       /* groups and nodes in order: executors given the same groups agree on it */
     size_t calls;      /* how often it has run */
+    int threads;       /* as set, 0 for all */
     double prepare_us; /* time the last ak_prepare took; 0 if there is nothing to pack */
 };
 struct ak_step_info ak_exec_step_info(const struct ak_exec *x, size_t step);
@@ -72,9 +73,8 @@ int ak_exec_run(struct ak_exec *x, const struct ak_tensor *inputs, struct ak_ten
  * ak_exec_value of the graph's outputs. */
 int ak_exec_begin(struct ak_exec *x, const struct ak_tensor *inputs, struct ak_err *err);
 int ak_exec_step(struct ak_exec *x, size_t step, double *us, struct ak_err *err);
-/* Instead of a step's first run: an opponent gets one thread or all, whichever is faster here in a few
- * runs. (Our kernels know themselves when threads pay; OpenBLAS takes all that there are.) */
-int ak_exec_tune(struct ak_exec *x, size_t step, struct ak_err *err);
+/* How many threads OpenMP shall have while a step runs, 0 for all. */
+void ak_exec_set_threads(struct ak_exec *x, size_t step, int threads);
 /* The tensor of a value as it now is; data is NULL where it is not live. */
 struct ak_tensor ak_exec_value(const struct ak_exec *x, int value);
 

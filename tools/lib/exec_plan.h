@@ -9,7 +9,7 @@ struct ak_step {
     const char *what, *by;
     int group, node;
     size_t unit, calls;
-    int threads; /* of an opponent that was tuned, or 0 */
+    int threads;
     double prepare_us;
     /* a kernel's call; call.args points to args, those to dl, those to t */
     const struct ak_kernel *kernel; /* NULL: node through the reference */

@@ -12,6 +12,8 @@ const char *ak_host_cpu(void);
 /* "2026-12-01T09:00:00Z" into buf. */
 char *ak_host_time(char buf[static 32]);
 
+/* Microseconds by the monotonic clock. */
+double ak_now_us(void);
 /* For a program that measures, first thing in main: threads that wait spin for some ten microseconds and
  * then sleep. OpenMP's default is to spin for milliseconds, which on a machine with other work starves the
  * very threads that are waited for; sleeping at once makes waking them cost more than most kernels take.

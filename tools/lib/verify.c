@@ -8,16 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "host.h"
 #include "stats.h"
 #include "verify_run.h"
-
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
 
 double ak_output_tol(const struct ak_tensor *want, double scale, double err_base) {
     /* Storing a result rounds it by eps/2; where the baseline happens to be nearer than that to
@@ -203,16 +197,9 @@ long ak_verify_preempted(void) {
 }
 
 static int timed_run(struct ak_verify_run *v, struct ak_exec *x, double *us, double *step_us, struct ak_err *err) {
-    double from = now_us();
+    double from = ak_now_us();
     if (ak_exec_run(x, v->inputs, NULL, step_us, err)) return -1;
-    *us = now_us() - from;
-    return 0;
-}
-
-static int tune(struct ak_verify_run *v, struct ak_exec *x, struct ak_err *err) {
-    if (ak_exec_begin(x, v->inputs, err)) return -1;
-    for (size_t i = 0; i < ak_exec_nsteps(x); i++)
-        if (ak_exec_tune(x, i, err)) return -1;
+    *us = ak_now_us() - from;
     return 0;
 }
 
@@ -259,11 +246,11 @@ static int time_both(struct ak_verify_run *v, struct ak_exec *base, struct ak_ex
     r->base_us = ak_calloc(want + 1, sizeof *r->base_us);
     r->opt_us = ak_calloc(want + 1, sizeof *r->opt_us);
     double warm;
-    int rc = tune(v, base, err) || tune(v, opt, err) || timed_run(v, base, &warm, NULL, err) || timed_run(v, opt, &warm, NULL, err) ? -1 : 0;
-    double start = now_us();
+    int rc = ak_verify_tune(v, base, opt, err) || timed_run(v, base, &warm, NULL, err) || timed_run(v, opt, &warm, NULL, err) ? -1 : 0;
+    double start = ak_now_us();
     long before = ak_verify_preempted();
     for (size_t i = 0; i < want && !rc; i++) {
-        if (i >= MIN_PAIRS && now_us() - start > v->opt->budget_s * 1e6) break;
+        if (i >= MIN_PAIRS && ak_now_us() - start > v->opt->budget_s * 1e6) break;
         if (i % 2 == 0)
             rc = timed_run(v, base, &r->base_us[i], sample(&sb, i), err) || timed_run(v, opt, &r->opt_us[i], sample(&so, i), err);
         else

@@ -41,8 +41,9 @@ static int run_one(struct lock *l, int who, size_t step, size_t repeat, struct a
 
 /* Steps i of both sides (either may have fewer) in turn, after a run to warm up. */
 static int time_steps(struct lock *l, size_t i, const size_t *n, struct ak_verify_step *row, struct ak_err *err) {
-    for (int who = BASE; who <= OPT; who++)
-        if (i < n[who] && ak_exec_tune(l->x[who], l->at[who] + i, err)) return -1;
+    if (i < n[BASE] && ak_verify_tune_step(l->x[BASE], l->at[BASE] + i, err)) return -1;
+    if (i < n[OPT]) ak_exec_set_threads(l->x[OPT], l->at[OPT] + i, ak_verify_threads(l->x[BASE], l->x[OPT], l->at[OPT] + i));
+    if (i < n[OPT] && ak_exec_step(l->x[OPT], l->at[OPT] + i, NULL, err)) return -1;
     for (size_t k = 0; k < l->repeats; k++)
         for (int turn = 0; turn < 2; turn++) {
             int who = (k + (size_t)turn) % 2 ? OPT : BASE;

@@ -24,4 +24,9 @@ long ak_verify_preempted(void); /* of this process, so far */
 void ak_verify_add_base(struct ak_verify_step *row, const struct ak_exec *base, size_t step, double us);
 int ak_verify_lockstep(struct ak_verify_run *v, const struct ak_group *plain, struct ak_err *err);
 
+/* Threads for the opponents: base is tuned, opt follows it. In lock-step a step at a time, as its first run. */
+int ak_verify_tune(struct ak_verify_run *v, struct ak_exec *base, struct ak_exec *opt, struct ak_err *err);
+int ak_verify_tune_step(struct ak_exec *base, size_t step, struct ak_err *err);
+int ak_verify_threads(const struct ak_exec *base, const struct ak_exec *opt, size_t step);
+
 #endif

@@ -12,9 +12,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "host.h"
 #include "kernel.h"
 #include "mem.h"
 #include "option.h"
@@ -35,12 +35,6 @@ static struct slot slots[AK_WORKER_SLOTS];
 static struct ak_worker_call bound;
 static struct ak_attr attrs[AK_WORKER_ARGS];
 static struct set *sets;
-
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
 
 /* ---- calls ---- */
 
@@ -104,12 +98,12 @@ static int query(const struct slot *slot, struct ak_needs *needs) {
 
 static int prepare(const struct slot *slot, const struct ak_command *c, double *us) {
     int status = AK_OK;
-    double from = now_us();
+    double from = ak_now_us();
     for (uint32_t i = 0; slot->kernel.prepare && i < c->nsets && status == AK_OK; i++) {
         struct ak_call call = call_of(slot, c->set + i);
         status = slot->kernel.prepare(&call);
     }
-    *us = now_us() - from;
+    *us = ak_now_us() - from;
     return status;
 }
 
@@ -127,12 +121,12 @@ static int time_steps(const struct ak_command *c, double *us) {
         const struct slot *slot = &slots[s->slot];
         uint32_t set = s->set;
         omp_set_num_threads(s->threads ? (int)s->threads : all);
-        double from = now_us();
+        double from = ak_now_us();
         for (uint32_t k = 0; k < s->calls && status == AK_OK; k++) {
             status = launch(slot, set);
             if (++set == bound.nsets) set = 0;
         }
-        us[i] = now_us() - from;
+        us[i] = ak_now_us() - from;
     }
     omp_set_num_threads(all);
     return status;

@@ -1,4 +1,5 @@
 /* The parent's side of a worker. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,10 +12,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "mem.h"
+#include "host.h"
 #include "worker_side.h"
 
 extern char **environ;
@@ -147,11 +148,23 @@ static unsigned long status(const struct ak_worker *w, const char *key) {
 size_t ak_worker_private_mb(const struct ak_worker *w) { return status(w, "RssAnon") >> 10; }
 int ak_worker_threads(const struct ak_worker *w) { return (int)status(w, "Threads"); }
 
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+double ak_worker_waited_us(const struct ak_worker *w) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)w->pid);
+    DIR *d = w->pid > 0 ? opendir(path) : NULL;
+    unsigned long long ran, waited, sum = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char file[sizeof path + sizeof e->d_name + 16];
+        snprintf(file, sizeof file, "%s/%s/schedstat", path, e->d_name);
+        FILE *f = e->d_name[0] != '.' ? fopen(file, "r") : NULL;
+        if (f && fscanf(f, "%llu %llu", &ran, &waited) == 2) sum += waited;
+        if (f) fclose(f);
+    }
+    if (d) closedir(d);
+    return (double)sum * 1e-3;
 }
+
+static double now_s(void) { return ak_now_us() * 1e-6; }
 
 /* 1: there is something to read; 0: the time is over. */
 static int wait_reply(const struct ak_worker *w, double limit_s) {

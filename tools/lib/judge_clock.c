@@ -1,0 +1,28 @@
+/* What took longer than was claimed may be a lie, or the worker's threads had to wait for a core, and
+ * two threads that spin for each other then take several times as long. How long they waited is the
+ * system's word, not the worker's: where it explains the difference, nothing is concluded. */
+#include "judge_clock.h"
+
+#include <poll.h>
+
+#include "host.h"
+#include "judge_case.h"
+
+enum { DOUBTS = 4, BUSY = 60 };
+
+void ak_clock_start(struct ak_clock *c, const struct ak_worker *w) {
+    c->waited_us = ak_worker_waited_us(w);
+    c->from_us = ak_now_us();
+}
+
+int ak_clock_bears_out(struct ak_clock *c, struct ak_judge *j, double claimed_us, double slack_us) {
+    double passed = ak_now_us() - c->from_us;
+    if (claimed_us > 0 && claimed_us <= passed && passed <= 1.3 * claimed_us + slack_us) return 0;
+    bool explained = passed > claimed_us && 4 * (ak_worker_waited_us(&j->w) - c->waited_us) > passed - claimed_us;
+    if (explained && ++c->busy > BUSY)
+        return ak_judge_say(j, AK_VERDICT_REFUSED, "timing: other work on this machine leaves it no time: stop that and try again");
+    if (!explained && ++c->doubts > DOUBTS)
+        return ak_judge_say(j, AK_VERDICT_CLOCK_MISMATCH, "its process says %.1f us for what took %.1f us", claimed_us, passed);
+    poll(NULL, 0, explained ? 20 : 1);
+    return 1;
+}
