@@ -17,17 +17,17 @@ LOGS   := $(HASH:%=trials/%/cc.log)
 judge: $(FACTS)
 
 # Nobody builds while another run of this WORK measures; CC's own children die of their limits.
-BUILD_KERNEL = ulimit -S -t 60 -f 200000; exec $(TIE) flock -s -F $(LOCK) $(CC) $(KFLAGS) -I../../.root/kernels -o $$t.so $< -lm
+BUILD_KERNEL = ulimit -S -t 60; ulimit -S -f 200000; exec $(TIE) flock -s -F $(LOCK) $(CC) $(KFLAGS) -I../../.root/kernels -o $$t.so $< -lm
 
-# What is no word on the candidate: a compiler that is missing or was killed, a full disk.
+# What is no word on the candidate: a compiler that is missing or was killed, a full disk. (Lines that
+# quote the candidate may say what they like.)
 NO_VERDICT := (Killed|Terminated|Interrupt|Hangup) signal|with signal (1|2|9|15)\b|command: (Killed|Terminated)|No space left|cannot execute|failed to execute|Cannot allocate|memory exhausted
 
 # A compiler that fails leaves its log and no library: that is a verdict.
 define compile
 t=$*/.cc.$$$$; trap 'rm -f $$t.so $$t.log' EXIT; ( $(BUILD_KERNEL) ) >/dev/null 2>$$t.log; s=$$?; \
-if [ $$s = 69 ] || [ $$s -gt 125 ] || grep -qE '$(NO_VERDICT)' $$t.log; then \
-  echo "search: the compiler did not finish: $$(head -n 1 $$t.log)" >&2; exit 5; \
-fi; \
+why=$$(grep -vE '^(trials/| *[0-9]* *\|)' $$t.log | grep -m 1 -E '$(NO_VERDICT)') || [ $$s = 69 ] || [ $$s -gt 125 ] && { \
+  echo "search: '$(firstword $(CC))' did not finish: $${why:-$$(tail -n 1 $$t.log)}" >&2; exit 5; }; \
 if [ $$s = 0 ]; then mv -f $$t.so $*/kernel.so || exit 5; else rm -f $*/kernel.so; fi; mv -f $$t.log $@ || exit 5
 endef
 

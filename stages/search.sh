@@ -9,14 +9,14 @@ record() { # what is known; builds an incumbent whose library is gone, and recor
     "$bin/ak-rank" record --env "$env" --results "$RESULTS" . >.rebuild || exit
     [ -s .rebuild ] || return 0
     while read -r _ dir hash; do
-        $TIE "$MAKE" --no-print-directory -C "$dir" -f ../../.root/stages/search.mk "trials/$hash/kernel.so" || exit
+        $TIE "$MAKE" --no-print-directory -C "$dir" -f ../../.root/stages/search.mk "trials/$hash/kernel.so" || exit 5
     done <.rebuild
     "$bin/ak-rank" record --env "$env" --results "$RESULTS" . >.rebuild || exit
 }
 
 judge() { # SPEC ROUND
     case " $MAKEFLAGS " in *" -j"*) j= ;; *) j=-j$JOBS ;; esac
-    $TIE "$MAKE" --no-print-directory $j -C "specs/$1" -f ../../.root/stages/search.mk "ROUND=$2" judge || exit
+    $TIE "$MAKE" --no-print-directory $j -C "specs/$1" -f ../../.root/stages/search.mk "ROUND=$2" judge || exit 5
 }
 
 next() { "$bin/ak-rank" next --env "$env" --top "$TOP" --budget "$BUDGET" .; }

@@ -144,7 +144,7 @@ printf '#!/bin/sh\necho "cannot write x.s: No space left on device" >&2\nexit 1\
 chmod +x killed full
 for cc in nonexistent ../../.root/killed ../../.root/full; do
     is 2 "the compiler of a search is '$cc'" make -C "$run/specs/$spec" -f ../../.root/stages/search.mk "ROUND=$round" "CC=$cc" TIE= JOBS=1 judge
-    says "the compiler did not finish"
+    says "search: '$cc' did not finish"
     ok "which is no verdict" test ! -e "$trial/facts.json" -a ! -e "$trial/cc.log"
 done
 ok "nothing of all that stays" mk optimize

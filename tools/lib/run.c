@@ -226,15 +226,22 @@ static void put_row(FILE *f, size_t n, const struct row *r) {
     fprintf(f, "%s\n", ak_json_string(facts, "time", "-"));
 }
 
+static void add_rows(struct row **rows, size_t *n, size_t *cap, const struct ak_run_spec *spec, const struct ak_trial *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!list[i].facts) continue;
+        AK_GROW(*rows, *n, *cap);
+        (*rows)[(*n)++] = (struct row){spec, &list[i]};
+    }
+}
+
 int ak_run_results(const struct ak_run *r, FILE *f, struct ak_err *err) {
     struct row *rows = NULL;
     size_t n = 0, cap = 0;
-    for (size_t i = 0; i < r->n; i++)
-        for (size_t k = 0; k < r->specs[i].trials.n; k++) {
-            if (!r->specs[i].trials.trials[k].facts) continue;
-            AK_GROW(rows, n, cap);
-            rows[n++] = (struct row){&r->specs[i], &r->specs[i].trials.trials[k]};
-        }
+    for (size_t i = 0; i < r->n; i++) {
+        const struct ak_trials *t = &r->specs[i].trials;
+        add_rows(&rows, &n, &cap, &r->specs[i], t->trials, t->n);
+        add_rows(&rows, &n, &cap, &r->specs[i], t->others, t->nothers);
+    }
     if (n) qsort(rows, n, sizeof *rows, by_time);
     fputs("experiment\ttag\tkernel_type\tthroughput_tflops\tlatency_us\tpct_peak\tspeedup_vs_pytorch\tcorrectness\tpeak_vram_mb\t"
           "description\tbackend\tdevice\tbandwidth_gbps\tspeedup_vs_opponent\tspeedup_low\tspeedup_high\tdecision\thash\ttime\n", f);

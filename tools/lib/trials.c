@@ -29,10 +29,12 @@ static cJSON *read_part(const struct ak_trials *t, const char *hash, const char 
     return o;
 }
 
+/* round < 0: of another environment */
 static int add_trial(struct ak_trials *t, const char *hash, int round, struct ak_err *err) {
     if (!is_hash(hash)) return ak_fail(err, AK_EXIT_INPUT, "'%s' is not the name of a trial", hash);
     AK_GROW(t->trials, t->n, t->cap);
-    struct ak_trial *trial = &t->trials[t->n++];
+    AK_GROW(t->others, t->nothers, t->cap_others);
+    struct ak_trial *trial = round < 0 ? &t->others[t->nothers++] : &t->trials[t->n++];
     int bad = 0;
     *trial = (struct ak_trial){.round = round};
     memcpy(trial->hash, hash, sizeof trial->hash);
@@ -53,8 +55,8 @@ static int read_round(struct ak_trials *t, const char *name, struct ak_err *err)
         rc = ak_fail(err, AK_EXIT_INPUT, "not a round: delete it and run again");
     if (rc == 0 && !t->env[0]) memcpy(t->env, round.env, sizeof t->env);
     bool ours = rc == 0 && strcmp(round.env, t->env) == 0;
-    while (ours && rc == 0 && (line = strtok_r(NULL, "\n", &save)))
-        rc = add_trial(t, line, (int)t->nrounds, err);
+    while (rc == 0 && (line = strtok_r(NULL, "\n", &save)))
+        rc = add_trial(t, line, ours ? (int)t->nrounds : -1, err);
     round.n = t->n - round.first;
     if (ours) {
         AK_GROW(t->rounds, t->nrounds, t->cap_rounds);
@@ -97,14 +99,19 @@ int ak_trials_read(struct ak_trials *t, const char *spec_dir, const char *env, s
     return rc;
 }
 
-void ak_trials_release(struct ak_trials *t) {
-    for (size_t i = 0; i < t->n; i++) {
-        cJSON_Delete(t->trials[i].facts);
-        cJSON_Delete(t->trials[i].knobs);
-        free(t->trials[i].decision);
-        free(t->trials[i].why);
+static void release(struct ak_trial *list, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        cJSON_Delete(list[i].facts);
+        cJSON_Delete(list[i].knobs);
+        free(list[i].decision);
+        free(list[i].why);
     }
-    free(t->trials);
+    free(list);
+}
+
+void ak_trials_release(struct ak_trials *t) {
+    release(t->trials, t->n);
+    release(t->others, t->nothers);
     free(t->rounds);
     free(t->dir);
     *t = (struct ak_trials){0};

@@ -44,6 +44,8 @@ struct ak_trials {
     size_t nrounds, cap_rounds;
     struct ak_trial *trials; /* in the order of the rounds */
     size_t n, cap;
+    struct ak_trial *others; /* of other environments: for the log, undecided */
+    size_t nothers, cap_others;
     int incumbent; /* ak_trials_decide: index of the trial, or -1 */
 };
 
