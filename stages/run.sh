@@ -44,8 +44,8 @@ flock -n "$BUILD/.lock" true || echo "make: waiting for another make that builds
 case " $MAKEFLAGS " in *" -j"*) j= ;; *) j=-j$JOBS ;; esac
 $TIE flock -F "$BUILD/.lock" "$MAKE" --no-print-directory $j ready || fail 4 "the tools cannot be built"
 
-why=$(mkdir -p "$WORK" 2>&1) || fail 5 "cannot make the folder '$WORK': ${why##*: }"
 if [ "$*" = ceilings ]; then
+    why=$(mkdir -p "$WORK" 2>&1) || fail 5 "cannot make the folder '$WORK': ${why##*: }"
     ( : >>"$WORK/judge.lock" ) 2>/dev/null || fail 5 "cannot write in '$WORK'"
     # shellcheck disable=SC2086
     $LAUNCH $TIE flock -F "$WORK/judge.lock" "$built/bin/ak-ceilings" -o "$WORK/ceilings.json" && exec cat "$WORK/ceilings.json"
