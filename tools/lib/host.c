@@ -1,5 +1,6 @@
 #include "host.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,22 @@ double ak_now_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+double ak_host_waited_us(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    DIR *d = opendir(path);
+    unsigned long long ran, waited, sum = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char file[sizeof path + sizeof e->d_name + 16];
+        snprintf(file, sizeof file, "%s/%s/schedstat", path, e->d_name);
+        FILE *f = e->d_name[0] != '.' ? fopen(file, "r") : NULL;
+        if (f && fscanf(f, "%llu %llu", &ran, &waited) == 2) sum += waited;
+        if (f) fclose(f);
+    }
+    if (d) closedir(d);
+    return (double)sum * 1e-3;
 }
 
 void ak_host_wait_policy(char **argv) {

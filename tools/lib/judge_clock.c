@@ -1,24 +1,27 @@
-/* What took longer than was claimed may be a lie, or the worker's threads had to wait for a core, and
- * two threads that spin for each other then take several times as long. How long they waited is the
- * system's word, not the worker's: where it explains the difference, nothing is concluded. */
+/* What took longer than was claimed may be a lie; or this process and the worker's threads had to wait
+ * for a core, and two threads that spin for each other then take several times as long. How long they
+ * waited is the system's word, not the worker's: where it explains the difference, nothing is concluded. */
 #include "judge_clock.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include "host.h"
 #include "judge_case.h"
 
-enum { DOUBTS = 4, BUSY = 60 };
+enum { DOUBTS = 5, BUSY = 100, SLACK_US = 500 }; /* sending and waking take a part of the slack */
+
+static double waited_us(const struct ak_worker *w) { return ak_host_waited_us(w->pid) + ak_host_waited_us(getpid()); }
 
 void ak_clock_start(struct ak_clock *c, const struct ak_worker *w) {
-    c->waited_us = ak_worker_waited_us(w);
+    c->waited_us = waited_us(w);
     c->from_us = ak_now_us();
 }
 
-int ak_clock_bears_out(struct ak_clock *c, struct ak_judge *j, double claimed_us, double slack_us) {
+int ak_clock_bears_out(struct ak_clock *c, struct ak_judge *j, double claimed_us) {
     double passed = ak_now_us() - c->from_us;
-    if (claimed_us > 0 && claimed_us <= passed && passed <= 1.3 * claimed_us + slack_us) return 0;
-    bool explained = passed > claimed_us && 4 * (ak_worker_waited_us(&j->w) - c->waited_us) > passed - claimed_us;
+    if (claimed_us > 0 && claimed_us <= passed && passed <= 1.3 * claimed_us + SLACK_US) return 0;
+    bool explained = passed > claimed_us && 1.5 * (waited_us(&j->w) - c->waited_us) > passed - claimed_us;
     if (explained && ++c->busy > BUSY)
         return ak_judge_say(j, AK_VERDICT_REFUSED, "timing: other work on this machine leaves it no time: stop that and try again");
     if (!explained && ++c->doubts > DOUBTS)

@@ -10,9 +10,8 @@ struct ak_clock {
 };
 
 void ak_clock_start(struct ak_clock *c, const struct ak_worker *w);
-/* The worker claims that since the start it was at work for claimed_us; slack_us is what sending and
- * waking take. 0: so it seems; 1: not this time, measure again; -1: it lies, or the machine is too
- * busy to tell, which is said as a verdict. */
-int ak_clock_bears_out(struct ak_clock *c, struct ak_judge *j, double claimed_us, double slack_us);
+/* The worker claims that since the start it was at work for claimed_us. 0: so it seems; 1: not this time,
+ * measure again; -1: it lies, or the machine is too busy to tell, which is said as a verdict. */
+int ak_clock_bears_out(struct ak_clock *c, struct ak_judge *j, double claimed_us);
 
 #endif

@@ -97,8 +97,6 @@ int ak_worker_reserve(struct ak_worker *w, size_t bytes, struct ak_err *err);
 /* Memory that is its own, in MB, and threads; 0 if it has ended. */
 size_t ak_worker_private_mb(const struct ak_worker *w);
 int ak_worker_threads(const struct ak_worker *w);
-/* How long its threads, all together, were ready to run and had no core; 0 where the system does not say. */
-double ak_worker_waited_us(const struct ak_worker *w);
 /* 0: a reply. -1: there is none and never will be, state and why say so. */
 int ak_worker_do(struct ak_worker *w, const struct ak_command *c, struct ak_reply *r, double limit_s);
 

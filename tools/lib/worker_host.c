@@ -1,5 +1,4 @@
 /* The parent's side of a worker. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -147,22 +146,6 @@ static unsigned long status(const struct ak_worker *w, const char *key) {
 
 size_t ak_worker_private_mb(const struct ak_worker *w) { return status(w, "RssAnon") >> 10; }
 int ak_worker_threads(const struct ak_worker *w) { return (int)status(w, "Threads"); }
-
-double ak_worker_waited_us(const struct ak_worker *w) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%ld/task", (long)w->pid);
-    DIR *d = w->pid > 0 ? opendir(path) : NULL;
-    unsigned long long ran, waited, sum = 0;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char file[sizeof path + sizeof e->d_name + 16];
-        snprintf(file, sizeof file, "%s/%s/schedstat", path, e->d_name);
-        FILE *f = e->d_name[0] != '.' ? fopen(file, "r") : NULL;
-        if (f && fscanf(f, "%llu %llu", &ran, &waited) == 2) sum += waited;
-        if (f) fclose(f);
-    }
-    if (d) closedir(d);
-    return (double)sum * 1e-3;
-}
 
 static double now_s(void) { return ak_now_us() * 1e-6; }
 
