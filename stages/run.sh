@@ -77,7 +77,7 @@ while ! flock -n 9; do
 done
 # Who leaves its name behind was killed, and what it was writing lies about.
 if [ -e "$run/.owner" ]; then
-    find "$run" \( -name '.cc.*' -o -name '*.tmp.[0-9]*' -o -name '*.new' \) -type f -exec rm -f {} +
+    find "$run" \( -name '.cc.*' -o -name 'cc??????.*' -o -name '*.tmp.[0-9]*' -o -name '*.new' \) -type f -exec rm -f {} +
 fi
 echo "$$ since $(date '+%H:%M:%S')" 2>/dev/null >"$run/.owner" || fail 5 "cannot write '$run/.owner': is the disk full?"
 

@@ -16,8 +16,9 @@ LOGS   := $(HASH:%=trials/%/cc.log)
 .PHONY: judge
 judge: $(FACTS)
 
-# Nobody builds while another run of this WORK measures; CC's own children die of their limits.
-BUILD_KERNEL = ulimit -S -t 60; ulimit -S -f 200000; exec $(TIE) flock -s -F $(LOCK) $(CC) $(KFLAGS) -I../../.root/kernels -o $$t.so $< -lm
+# Nobody builds while another run of this WORK measures; CC's own children die of their limits, and its
+# files are where run.sh sweeps.
+BUILD_KERNEL = ulimit -S -t 60; ulimit -S -f 200000; export TMPDIR=$(@D); exec $(TIE) flock -s -F $(LOCK) $(CC) $(KFLAGS) -I../../.root/kernels -o $$t.so $< -lm
 
 # What is no word on the candidate: a compiler that is missing or was killed, a full disk. (Lines that
 # quote the candidate may say what they like.)

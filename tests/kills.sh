@@ -39,7 +39,7 @@ to_the_end() {
     awk 'FNR > 1' "$run"/specs/*/rounds/* | sort | uniq -d | grep . && wrong rounds "a trial is in two rounds"
     awk -F '\t' 'NR > 1 {print $18}' "$run/results.tsv" | sort >"$tmp/rows"
     find "$run" -name facts.json | sed 's,/facts.json$,,; s,.*/,,' | sort | cmp - "$tmp/rows" || wrong rows "the log is not of the experiments"
-    find "$run" -name '.cc.*' -o -name '*.tmp.*' -o -name '*.new' -o -name .owner | grep . && wrong left "something half-written lies about"
+    find "$run" -name '.cc.*' -o -name 'cc??????.*' -o -name '*.tmp.*' -o -name '*.new' -o -name .owner | grep . && wrong left "something half-written lies about"
     for hash in "$run"/specs/*/best.hash; do
         d=${hash%/*} h=$(cat "$hash")
         kept=$(awk -F '\t' -v s="${d##*/}" '$2 == s && ($17 == "keep" || $17 == "start") {h = $18} END {print h}' "$run/results.tsv")
@@ -67,10 +67,10 @@ while [ $i -lt "$count" ]; do
     sleep "$(($(random) % 2)).$(($(random) % 900 + 100))"
     victim=
     looks=0
-    while [ $signal = KILL ] && [ -z "$victim" ] && [ $looks -lt 200 ]; do
+    while [ $signal = KILL ] && [ -z "$victim" ]; do
         looks=$((looks + 1))
         victim=$(pgrep -s $session "$what" | shuf -n 1)
-        [ $((looks % 10)) != 0 ] || [ "$(of_session $session)" ] || break
+        [ $((looks % 20)) != 0 ] || [ "$(of_session $session)" ] || break
     done
     if [ "$victim" ]; then
         echo "$(ps -p "$victim" -o comm= 2>/dev/null)" >>"$tmp/killed"
@@ -79,11 +79,12 @@ while [ $i -lt "$count" ]; do
     fi
     # A killed worker or compiler need not end the search: then make goes, too.
     over=
-    case $signal in
-    KILL) kill -9 $session && { [ "$victim" ] || over=yes; } ;;
+    [ "$victim$(of_session $session)" ] || over=yes
+    case $over$signal in
+    KILL) kill -9 $session ;;
     INT) kill -INT -$session && echo "Ctrl-C" >>"$tmp/killed" ;;
     TERM) kill -TERM $session && echo "TERM" >>"$tmp/killed" ;;
-    esac 2>/dev/null || [ "$victim" ] || over=yes
+    esac 2>/dev/null
     wait $session 2>/dev/null
     tries=0
     while [ "$(of_session $session)" ] && [ $tries -lt 30 ]; do
