@@ -8,7 +8,6 @@
  * be borne out by this process's clock. */
 #include <math.h>
 #include <omp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,13 +386,15 @@ static struct ak_interval ratio(const struct ak_bench *b, enum ak_slot slot) {
 }
 
 /* Microseconds a call of a slot by this clock, less what sending and waking take, in a block as long as
- * the claim allows, up to a kernel fifty times faster than ours. */
-static int block(struct ak_judge *j, enum ak_slot slot, double *us) {
+ * the claim allows, up to a kernel fifty times faster than ours; those beyond the claim go to *excess. */
+static int block(struct ak_judge *j, enum ak_slot slot, double *us, double *excess) {
     struct ak_bench *b = j->bench;
     double median = ak_median(b->samples[slot], b->n), claimed, from = ak_now_us();
     size_t calls = (size_t)ceil(fmax((double)b->calls, 4000 / fmax(median, j->own_us / 50)));
     if (run_step(j, slot, calls, &claimed)) return -1;
-    *us = fmax(ak_now_us() - from - 500, 0) / (double)calls;
+    double passed = fmax(ak_now_us() - from - 500, 0);
+    *us = passed / (double)calls;
+    *excess += fmax(passed - median * (double)calls, 0);
     return 0;
 }
 
@@ -402,25 +403,25 @@ static int block(struct ak_judge *j, enum ak_slot slot, double *us) {
  * slows both, so a ratio has to be nearer than a time. */
 static int cross_check(struct ak_judge *j) {
     struct ak_bench *b = j->bench;
-    double own = 0, other = 0, claimed[AK_WORKER_SLOTS];
-    int lie = 0;
-    for (int s = 0; s < AK_WORKER_SLOTS; s++)
-        if (b->has[s]) claimed[s] = s == AK_CANDIDATE ? j->timing.latency_us : ratio(b, (enum ak_slot)s).median;
-    for (int i = 0; i < 10; i++) {
-        if (block(j, AK_CANDIDATE, &own)) return -1;
-        lie = own > 2 * claimed[AK_CANDIDATE] ? AK_WORKER_SLOTS : 0;
-        for (int s = AK_INCUMBENT; s <= AK_OPPONENT && !lie; s++) {
-            if (!b->has[s]) continue;
-            if (block(j, (enum ak_slot)s, &other)) return -1;
-            if (claimed[s] * own > 1.3 * other) lie = s;
-        }
-        if (!lie) return 0;
-        poll(NULL, 0, 10 * i);
+    struct ak_clock clock = {0};
+    double claimed[AK_WORKER_SLOTS] = {j->timing.latency_us, j->timing.incumbent.median, j->timing.opponent.median}, us[AK_WORKER_SLOTS];
+    for (;;) {
+        double excess = 0;
+        int lie = -1;
+        ak_clock_start(&clock, &j->w);
+        for (int s = AK_CANDIDATE; s < AK_WORKER_SLOTS; s++)
+            if (b->has[s] && block(j, (enum ak_slot)s, &us[s], &excess)) return -1;
+        for (int s = AK_INCUMBENT; s < AK_WORKER_SLOTS; s++)
+            if (b->has[s] && claimed[s] * us[AK_CANDIDATE] > 1.3 * us[s]) lie = s;
+        if (us[AK_CANDIDATE] > 2 * claimed[AK_CANDIDATE]) lie = AK_CANDIDATE;
+        enum ak_doubt d = lie < 0 ? AK_DOUBT_AGAIN : ak_clock_doubt(&clock, j, excess);
+        if (lie < 0 || d == AK_DOUBT_BUSY) return lie < 0 ? 0 : -1;
+        if (d == AK_DOUBT_AGAIN) continue;
+        if (lie == AK_CANDIDATE)
+            return ak_judge_say(j, AK_VERDICT_CLOCK_MISMATCH, "its process says a call takes %.3f us; by this clock it is %.3f us", claimed[lie], us[lie]);
+        return ak_judge_say(j, AK_VERDICT_CLOCK_MISMATCH, "its process says it takes %.3f of the %s's time; by this clock it is %.3f", 1 / claimed[lie],
+                            lie == AK_INCUMBENT ? "incumbent" : "opponent", us[AK_CANDIDATE] / us[lie]);
     }
-    if (lie == AK_WORKER_SLOTS)
-        return ak_judge_say(j, AK_VERDICT_CLOCK_MISMATCH, "its process says a call takes %.3f us; by this clock it is %.3f us", claimed[AK_CANDIDATE], own);
-    return ak_judge_say(j, AK_VERDICT_CLOCK_MISMATCH, "its process says it takes %.3f of the %s's time; by this clock it is %.3f", 1 / claimed[lie],
-                        lie == AK_INCUMBENT ? "incumbent" : "opponent", own / other);
 }
 
 int ak_judge_bench(struct ak_judge *j) {

@@ -191,13 +191,6 @@ static void assume_noise(struct ak_want *w, double d) {
     }
 }
 
-static int64_t shortest_row(const struct ak_want *w) {
-    int64_t n = INT64_MAX;
-    for (size_t o = 0; o < w->n; o++)
-        if (w->out[o].rows && w->out[o].length < n) n = w->out[o].length;
-    return n;
-}
-
 int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p, const struct ak_image *im, bool full, uint64_t seed, struct ak_err *err) {
     double d = step_of(t, p->spec->dtype, strcmp(p->c->family, "equal") == 0);
     *w = (struct ak_want){.tol = p->c->tol, .floor = fmax(d, unit(p->spec->dtype))};
@@ -212,10 +205,9 @@ int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p
         assume_noise(w, d);
         return 0;
     }
-    /* the mean of few squares, or of such as move together, may be small by chance */
-    int random = shortest_row(w) < 16 ? 5 : 3;
+    /* the mean of few squares, or of such as move together (a row of attention), may be small by chance */
     rc = run_moved(w, t, p, im, d, true, seed, err);
-    for (int i = 1; i <= random && !rc; i++)
+    for (int i = 1; i <= 5 && !rc; i++)
         rc = run_moved(w, t, p, im, d, false, seed + (uint64_t)i * 100, err);
     return rc;
 }
