@@ -75,7 +75,7 @@ while ! flock -n 9; do
     tries=$((tries + 1))
     sleep 0.2
 done
-# Who leaves its name behind was killed, and what it was writing lies about.
+# Who leaves its name behind failed or was killed, and what it was writing may lie about.
 if [ -e "$run/.owner" ]; then
     find "$run" \( -name '.cc.*' -o -name 'cc??????.*' -o -name '*.tmp.[0-9]*' -o -name '*.new' \) -type f -exec rm -f {} +
 fi
@@ -94,6 +94,6 @@ asked="$model $(stat -Lc '%s %Y' "$MODEL" 2>/dev/null) input=$INPUT dtype=$DTYPE
 MODEL=$model
 export MODEL RESULTS
 for stage; do
-    $TIE "$MAKE" --no-print-directory -C "$run" -f .root/stages/pipeline.mk "$stage" || { status=$?; rm -f "$run/.owner"; exit $status; }
+    $TIE "$MAKE" --no-print-directory -C "$run" -f .root/stages/pipeline.mk "$stage" || exit
 done
 rm -f "$run/.owner"

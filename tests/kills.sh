@@ -56,7 +56,8 @@ while [ $i -lt "$count" ]; do
     i=$((i + 1))
     signal=KILL
     case $((i % 8)) in
-    0) what=^make ;; 1) what=^sh\$ ;; 2) what=^ak-judge ;; 3) what=^cc1 ;; 4) what=^exe\$ ;; 5) what= ;; 6) signal=INT ;; 7) signal=TERM ;;
+    0) what=^make ;; 1) what='^(/bin/)?sh ' ;; 2) what='^[^ ]*/ak-judge ' ;; 3) what='^[^ ]*/cc1 ' ;; 4) what=^ak-worker ;; 5) what=. ;;
+    6) signal=INT ;; 7) signal=TERM ;;
     esac
     # Mostly it searches; at times it verifies, or profiles.
     budget=600
@@ -69,12 +70,11 @@ while [ $i -lt "$count" ]; do
     looks=0
     while [ $signal = KILL ] && [ -z "$victim" ]; do
         looks=$((looks + 1))
-        victim=$(pgrep -s $session "$what" | shuf -n 1)
+        victim=$(pgrep -f -s $session "$what" | shuf -n 1)
         [ $((looks % 20)) != 0 ] || [ "$(of_session $session)" ] || break
     done
     if [ "$victim" ]; then
-        echo "$(ps -p "$victim" -o comm= 2>/dev/null)" >>"$tmp/killed"
-        kill -9 "$victim" 2>/dev/null
+        kill -9 "$victim" 2>/dev/null && echo "$what" | sed 's,.*/,,; s,[^a-z1-],,g; s,^$,any,' >>"$tmp/killed"
         sleep 0.2
     fi
     # A killed worker or compiler need not end the search: then make goes, too.

@@ -162,6 +162,6 @@ ok "not even a folder" test ! -e none
 # ---- kills ----
 
 mkdir w && cp work/ceilings.json w
-ok "kills at random moments" env BUILD=build tests/kills.sh 3 w
+ok "kills at random moments" env BUILD=build tests/kills.sh 5 w
 sed 's/^/# /' "$dir/out"
 echo "1..$n"
