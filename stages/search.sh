@@ -14,9 +14,12 @@ record() { # what is known; builds an incumbent whose library is gone, and recor
     "$bin/ak-rank" record --env "$env" --results "$RESULTS" . >.rebuild || exit
 }
 
-judge() { # SPEC ROUND
+judge() { # SPEC ROUND, and how long that took, in milliseconds: what the budget counts
     case " $MAKEFLAGS " in *" -j"*) j= ;; *) j=-j$JOBS ;; esac
+    took=specs/$1/rounds/$2.ms
+    start=$(date +%s%3N)
     $TIE "$MAKE" --no-print-directory $j -C "specs/$1" -f ../../.root/stages/search.mk "ROUND=$2" judge || exit 5
+    echo $(($(cat "$took" 2>/dev/null || echo 0) + $(date +%s%3N) - start)) >"$took.new" && mv "$took.new" "$took" || exit 5
 }
 
 next() { "$bin/ak-rank" next --env "$env" --top "$TOP" --budget "$BUDGET" .; }

@@ -11,7 +11,7 @@ cp tests/models/tiny.lua "$top/tests/my \$models" || exit 5
 cd "$top" || exit 5
 run=work/tiny/cpu-f32-16x512
 unset MAKEFLAGS MAKELEVEL MFLAGS
-mk() { make --no-print-directory BUILD=build BUDGET=1 TOP=2 "MODEL=tests/my \$models/tiny.lua" "$@"; }
+mk() { make --no-print-directory BUILD=build BUDGET=3 TOP=2 "MODEL=tests/my \$models/tiny.lua" "$@"; }
 tells() { # regular expression that the last command's output or messages must hold
     n=$((n + 1))
     if cat "$dir/out" "$dir/log" | grep -Eq -- "$1"; then echo "ok $n - it says $1"; else echo "not ok $n - it says $1"; cat "$dir/out" "$dir/log" | tail -n 20 | sed 's/^/# /'; fi
@@ -42,7 +42,7 @@ ok "measures nothing" test "$(stamp $run/verify.json)" = "$before" -a "$(count)"
 ok "leaves the log as it was" cmp $run/results.tsv "$dir/results.tsv"
 for goal in status help import profile plan extract verify report; do ok "make $goal" mk $goal; done
 ok "make report again" mk report
-is 1 "make next, when nothing is left" sh -c "$(printf '%s' 'make --no-print-directory BUILD=build BUDGET=1 TOP=2 "MODEL=tests/my \$models/tiny.lua" next >&2 || exit 1')"
+is 1 "make next, when nothing is left" sh -c "$(printf '%s' 'make --no-print-directory BUILD=build BUDGET=3 TOP=2 "MODEL=tests/my \$models/tiny.lua" next >&2 || exit 1')"
 says "the search is over"
 
 # ---- what an edit reruns ----
@@ -92,7 +92,7 @@ ok "the incumbent is the same" test "$(cat $run/specs/$spec/best.hash)" = "$best
 is 2 "a trial of no kernel" mk trial KERNEL=gemm NOTE=x
 says "no spec is called 'gemm'; there are:.*$spec"
 rm $run/specs/$spec/kernel.c
-ok "a kernel.c that was deleted comes back" sh -c 'make BUILD=build BUDGET=1 TOP=2 "MODEL=tests/my \$models/tiny.lua" search && [ -s "$1" ]' - $run/specs/$spec/kernel.c
+ok "a kernel.c that was deleted comes back" sh -c 'make BUILD=build BUDGET=3 TOP=2 "MODEL=tests/my \$models/tiny.lua" search && [ -s "$1" ]' - $run/specs/$spec/kernel.c
 facts >"$dir/facts"
 
 # ---- what is refused ----

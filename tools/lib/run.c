@@ -76,13 +76,20 @@ const cJSON *ak_run_best(const struct ak_run_spec *s) {
 
 static const cJSON *opponent(const cJSON *facts) { return facts ? ak_json_get(facts, "vs_opponent") : NULL; }
 
-/* Seconds that the rounds under this key took. */
+/* Seconds that building and judging a round took; of one that was cut short, what its trials say. */
+static double round_s(const struct ak_trials *t, const struct ak_round *r) {
+    double s = 0;
+    for (size_t i = r->first; i < r->first + r->n; i++) {
+        double e = ak_json_number(t->trials[i].facts, "elapsed_s");
+        if (e > 0) s += e;
+    }
+    return r->wall_s > s ? r->wall_s : s;
+}
+
 static double spent(const struct ak_trials *t, const char *key) {
     double s = 0;
-    for (size_t i = 0; i < t->n; i++) {
-        double e = ak_json_number(t->trials[i].facts, "elapsed_s");
-        if (strcmp(t->rounds[t->trials[i].round].key, key) == 0 && e > 0) s += e;
-    }
+    for (size_t r = 0; r < t->nrounds; r++)
+        if (strcmp(t->rounds[r].key, key) == 0) s += round_s(t, &t->rounds[r]);
     return s;
 }
 
@@ -95,15 +102,16 @@ static const char *edited_at(const struct ak_trials *t, const char *key) {
     return "~";
 }
 
-/* Seconds of all trials since then. */
+/* Seconds of the rounds that were begun since then. */
 static double spent_since(const struct ak_run *r, const char *when) {
     double s = 0;
-    for (size_t i = 0; i < r->n; i++)
-        for (size_t k = 0; k < r->specs[i].trials.n; k++) {
-            const cJSON *facts = r->specs[i].trials.trials[k].facts;
-            double e = ak_json_number(facts, "elapsed_s");
-            if (facts && e > 0 && strcmp(ak_json_string(facts, "time", ""), when) >= 0) s += e;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct ak_trials *t = &r->specs[i].trials;
+        for (size_t k = 0; k < t->nrounds; k++) {
+            const cJSON *facts = t->rounds[k].n ? t->trials[t->rounds[k].first].facts : NULL;
+            if (facts && strcmp(ak_json_string(facts, "time", ""), when) >= 0) s += round_s(t, &t->rounds[k]);
         }
+    }
     return s;
 }
 

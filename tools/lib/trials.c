@@ -44,6 +44,14 @@ static int add_trial(struct ak_trials *t, const char *hash, int round, struct ak
     return bad;
 }
 
+static double round_wall_s(const char *path) {
+    char *name = ak_asprintf("%s.ms", path), *text = ak_file_exists(name) ? ak_file_read(name, 64, NULL, &(struct ak_err){0}) : NULL;
+    double s = text ? 1e-3 * strtod(text, NULL) : 0;
+    free(text);
+    free(name);
+    return s;
+}
+
 static int read_round(struct ak_trials *t, const char *name, struct ak_err *err) {
     char *path = ak_asprintf("%s/rounds/%s", t->dir, name), *save = NULL;
     char *text = ak_file_read(path, AK_FILE_LIMIT, NULL, err);
@@ -59,6 +67,7 @@ static int read_round(struct ak_trials *t, const char *name, struct ak_err *err)
         rc = add_trial(t, line, ours ? (int)t->nrounds : -1, err);
     round.n = t->n - round.first;
     if (ours) {
+        round.wall_s = round_wall_s(path);
         AK_GROW(t->rounds, t->nrounds, t->cap_rounds);
         t->rounds[t->nrounds++] = round;
     }

@@ -1,6 +1,7 @@
 /* A spec's folder: its rounds of trials, what was seen of each, and what follows from it.
  *
  *     SPEC/rounds/0001        "ak-round 1 incumbent HASH|- key KEY env ENV", then a trial's hash a line
+ *     SPEC/rounds/0001.ms     what building and judging it took
  *     SPEC/trials/HASH/       kernel.c, knobs.json, env, cc.log, kernel.so (winners), facts.json
  *     SPEC/kernel.c           the incumbent's source, with the ranges its user gave it
  *     SPEC/starter            the hash of the starter that kernel.c took its ranges from
@@ -34,6 +35,7 @@ struct ak_round {
     char key[33];       /* what its budget is counted against */
     char env[33];       /* toolchain, device, spec and judge that its facts hold for */
     size_t first, n;    /* its trials */
+    double wall_s;      /* what building and judging it took, 0 if a kill kept that from being written */
 };
 
 struct ak_trials {
