@@ -34,7 +34,8 @@ search() {
         *) exit ;;
         esac
         spec=${line%%"$tab"*}
-        round=$("$bin/ak-propose" --env "$env" "specs/$spec")
+        batch=${line##*"$tab"} line=${line%"$tab"*}
+        round=$("$bin/ak-propose" --env "$env" --batch "$batch" "specs/$spec")
         case $? in
         0) echo "search: $spec: ${line#*"$tab"}" >&2; judge "$spec" "${round% *}"; record ;;
         1) ;;

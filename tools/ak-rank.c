@@ -75,10 +75,21 @@ static void print_progress(const struct ak_run *r, const char *spec, double spen
         const cJSON *best = strcmp(r->specs[i].name, spec) ? NULL : ak_run_best(&r->specs[i]), *vs = best ? ak_json_get(best, "vs_opponent") : NULL;
         if (vs) printf("; best %.3fx the opponent", ak_json_number(vs, "speedup"));
     }
-    printf("; %.0f of %g s left\n", budget_s - spent_s, budget_s);
+    printf("; %.0f of %g s left", budget_s - spent_s, budget_s);
 }
 
-/* "SPEC<TAB>why"; exit 1 when the search is over. */
+/* So many candidates that a round takes an eighth of the budget at most: then several kernels have their turn. */
+static int batch_of(const cJSON *state, const char *spec) {
+    const cJSON *s;
+    int n = 12;
+    cJSON_ArrayForEach(s, ak_json_get(state, "specs")) {
+        double each = ak_json_number(s, "spent_s") / ak_json_number(s, "trials");
+        if (strcmp(ak_json_string(s, "spec", ""), spec) == 0 && each > budget_s / 8 / n) n = (int)(budget_s / 8 / each);
+    }
+    return n > 2 ? n : 2;
+}
+
+/* "SPEC<TAB>why<TAB>candidates"; exit 1 when the search is over. */
 static int next(const char *dir) {
     struct ak_run r;
     open_run(&r, dir);
@@ -94,6 +105,7 @@ static int next(const char *dir) {
     } else if (spec) {
         printf("%s\t%s", spec, why);
         print_progress(&r, spec, ak_json_number(state, "spent_s"));
+        printf("\t%d\n", batch_of(state, spec));
     } else if (!ak_option_quiet) {
         ak_warn("the search is over: %s", why);
     }
