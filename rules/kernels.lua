@@ -4,7 +4,8 @@
 --
 -- An argument is {name, role, shape [, dtype, optional, draw, lo, hi]}; its dtype is the spec's
 -- unless named. `graph` builds the canonical ATen subgraph, which is truth at every swept shape;
--- at the model's own shape truth is the model's own nodes.
+-- at the model's own shape truth is the model's own nodes, or, where `rows` names the dim along which
+-- outputs do not depend on each other and a run would take long, `graph` at some of these.
 
 local families = {
   -- every family a check of numerical stability draws; tests/ proves that each is drawn
@@ -35,6 +36,7 @@ end
 types.matmul = {
   why = "out = a @ b + bias: every linear layer",
   dims = { "b", "m", "n", "k" },
+  rows = "m",
   args = function(d)
     return {
       { name = "a", role = "input", shape = { d.b, d.m, d.k } },
@@ -143,6 +145,7 @@ types.flash_attention = {
 types.fused_mlp = {
   why = "the feed-forward block: two or three matmuls and what lies between",
   dims = { "m", "k", "f", "n" },
+  rows = "m",
   args = function(d)
     return {
       { name = "x", role = "input", shape = { d.m, d.k } },
@@ -363,6 +366,13 @@ function M.own(spec)
   return array(list)
 end
 
+-- How many rows truth has time for where all of them would take about a second; nil where they do not.
+local function sample_rows(spec, t)
+  local flops, rows = t.flops(spec.dims, spec.attrs, present(spec.args)), spec.dims[t.rows]
+  local few = math.min(64, math.max(4, 2e8 * rows // flops | 0))
+  if flops > 4e8 and few < rows then return few end
+end
+
 -- A spec -> the cases beside its own shape that a check sweeps: {stage, name, family, dims, args}.
 function M.cases(spec)
   local t, out = types[spec.type], {}
@@ -379,6 +389,12 @@ function M.cases(spec)
   for _, family in ipairs(families) do add("stability", family, stable) end
   add("determinism", "normal", shapes[2])
   for _, d in ipairs(each(t.edges, t.dims)) do add("edge", "normal", d) end
+  local rows = t.rows and sample_rows(spec, t)
+  if rows then
+    local d = {}
+    for _, name in ipairs(t.dims) do d[name] = name == t.rows and rows or spec.dims[name] end
+    add("sample", "normal", d)
+  end
   return array(out)
 end
 

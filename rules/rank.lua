@@ -194,6 +194,7 @@ function M.next(state)
       if not best or gain > best.gain then best = { spec = s.spec, gain = gain, s = s, now = now } end
     end
   end
+  if tried == 0 then return { why = "no kernel type of ours fits this model" } end
   if not best then return { why = ("all %d kernels are done"):format(tried) } end
   local s = best.s
   local why = s.trials == 0 and "not measured yet"

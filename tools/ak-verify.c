@@ -166,7 +166,7 @@ static void print_summary(const cJSON *o, const struct ak_verify_result *r) {
     if (share > 0.02) fprintf(stderr, "%.0f%% of the baseline's time is the reference's, which no vendor kernel does (-v names it)\n", 100 * share);
     const cJSON *b;
     cJSON_ArrayForEach(b, ak_json_get(o, "blame")) fprintf(stderr, "to blame: %s\n", b->valuestring);
-    fprintf(stderr, "%s%s%s\n", r->match ? "match" : "NO MATCH", r->reason ? ": " : "", r->reason ? r->reason : "");
+    fprintf(stderr, "%s%s%s\n", r->match ? "match" : "not proven", r->reason ? ": " : "", r->reason ? r->reason : "");
 }
 
 static char *specs_beside(const char *plan) {

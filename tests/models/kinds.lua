@@ -10,6 +10,8 @@ return {
     local x = g:input("x", d, { 48, 96 })
     g:output(g:op("aten.matmul", { x, w("mm", { 96, 80 }) }))
     g:output(g:op("aten.linear", { x, w("lin", { 72, 96 }), bias = w("lin_b", { 72 }) }))
+    -- so large that truth has time for some of its rows alone
+    g:output(g:op("aten.linear", { g:input("large", d, { 1024, 640 }), w("large_w", { 400, 640 }), bias = w("large_b", { 400 }) }))
     g:output(g:op("aten.softmax.int", { g:input("s", d, { 24, 1000 }), -1 }))
     g:output(g:op("aten.layer_norm", { g:input("ln", d, { 40, 768 }), { 768 }, weight = w("ln_w", { 768 }), bias = w("ln_b", { 768 }), eps = 1e-5 }))
     g:output(g:op("aten.rms_norm", { g:input("rn", d, { 40, 768 }), { 768 }, weight = w("rn_w", { 768 }), eps = 1e-5 }))

@@ -132,10 +132,8 @@ static int run_once(struct run *r, int kind) {
 
 static int make_want(struct run *r) {
     struct ak_err err = {0};
-    struct ak_truth *t = ak_judge_truth(r->j, r->c, &err);
-    bool full = !(r->j->heavy && is_own(r));
     ak_want_release(&r->want);
-    if (t && ak_want_make(&r->want, t, &r->place, &r->image, full, r->seed, &err) == 0) return 0;
+    if (ak_judge_want(r->j, &r->want, &r->place, &r->image, r->seed, &err) == 0) return 0;
     return ak_judge_say(r->j, AK_VERDICT_REFUSED, "no truth for case '%s': %s", r->c->name, err.msg);
 }
 
@@ -150,10 +148,10 @@ static int right(struct run *r) {
 
 /* The same bits from the same arguments. */
 static int same_bits(struct run *r) {
-    enum { LAUNCHES = 5 };
+    const int launches = r->j->heavy && is_own(r) ? 2 : 5;
     char *mem = r->j->w.mem, *first = NULL;
     int rc = 0;
-    for (int i = 0; i < LAUNCHES && !rc; i++) {
+    for (int i = 0; i < launches && !rc; i++) {
         if (first) ak_set_write(mem, &r->place, 0, &r->image, 0, r->seed);
         else write_all(r, 0);
         if ((rc = (!first && prepare(r)) || launch(r) || untouched(r, 0))) break;
@@ -167,7 +165,7 @@ static int same_bits(struct run *r) {
             if (a->role != AK_ROLE_OUTPUT || memcmp(mem + r->place.at[k], first + r->place.at[k], r->place.bytes[k]) == 0) continue;
             struct ak_where w = {.what = "other bits for the same inputs"};
             snprintf(w.arg, sizeof w.arg, "%s", a->name);
-            snprintf(w.index, sizeof w.index, "launch %d of %d", i + 1, LAUNCHES);
+            snprintf(w.index, sizeof w.index, "launch %d of %d", i + 1, launches);
             rc = found(r, &w);
         }
     }

@@ -47,6 +47,14 @@ struct ak_truth *ak_judge_truth(struct ak_judge *j, const struct ak_case *c, str
     return t;
 }
 
+int ak_judge_want(struct ak_judge *j, struct ak_want *w, const struct ak_place *p, const struct ak_image *im, uint64_t seed, struct ak_err *err) {
+    bool slow = j->heavy && p->c == j->spec->cases;
+    int rc = slow ? ak_want_sample(w, j, p, im, seed, err) : 1;
+    if (rc <= 0) return rc;
+    struct ak_truth *t = ak_judge_truth(j, p->c, err);
+    return t ? ak_want_make(w, t, p, im, !slow, seed, err) : -1;
+}
+
 static int load(struct ak_judge *j, enum ak_slot slot, const char *path, struct ak_reply *r, const char *doing) {
     struct ak_command c = {.kind = AK_DO_LOAD, .slot = slot};
     snprintf(c.path, sizeof c.path, "%s", path);
@@ -108,6 +116,7 @@ int ak_judge_start(struct ak_judge *j, const struct ak_spec *spec, const struct 
 void ak_judge_stop(struct ak_judge *j) {
     ak_worker_stop(&j->w);
     ak_bench_free(j->bench);
+    ak_kernel_close(&j->own);
     for (size_t i = 0; j->truths && i < j->spec->ngraphs; i++)
         ak_truth_release(&j->truths[i]);
     free(j->truths);
@@ -120,7 +129,7 @@ void ak_where_text(char *to, size_t size, const struct ak_where *w) {
     if (n < 0 || (size_t)n >= size) return;
     to += n, size -= (size_t)n;
     if (w->element)
-        n = snprintf(to, size, "%s is %.9g, not %.9g (+- %.2g); %lld of %lld elements", w->index, w->got, w->want, w->allowed, (long long)w->wrong,
+        n = snprintf(to, size, "%s is %.9g, not %s%.9g (+- %.2g); %lld of %lld elements", w->index, w->got, w->opponents ? "the opponent's " : "", w->want, w->allowed, (long long)w->wrong,
                      (long long)w->of);
     else
         n = snprintf(to, size, "%s%s", w->index[0] ? ": " : "", w->index);

@@ -25,7 +25,9 @@
  * equal numbers, which have one sign. Storage in 16 bits adds half of its own u to d, since results in
  * between may be stored so. Both S and D shrink with the outputs: zeros never pass for small numbers,
  * and inputs rounded to 10 bits (TF32) are caught up to L = 11,000 and beyond. NaN and infinities must
- * be met by their like in the same place. Where more runs of truth would take too long D is d*S.
+ * be met by their like in the same place. Where more runs of truth would take too long D is d*S; where one
+ * takes too long rows drawn anew are held against it, and every element against the opponent's output,
+ * from which it may be off by twice as much.
  */
 #ifndef AK_JUDGE_H
 #define AK_JUDGE_H
@@ -33,12 +35,13 @@
 #include <stdbool.h>
 
 #include "ceilings.h"
+#include "kernel.h"
 #include "spec.h"
 #include "stats.h"
 #include "worker.h"
 
 /* Part of the name of a trial: a new number measures everything anew. */
-#define AK_JUDGE_VERSION 2
+#define AK_JUDGE_VERSION 3
 
 /* name of the verdict, and what it means */
 #define AK_VERDICTS(X)                                                                                                 \
@@ -71,6 +74,7 @@ struct ak_where {
     char case_name[128], family[16], arg[32], index[96];
     double got, want, allowed;
     bool element;      /* index, got, want and allowed are of an element, the first */
+    bool opponents;    /* want is the opponent's */
     int64_t wrong, of; /* elements of that argument */
 };
 
@@ -107,7 +111,8 @@ struct ak_judge {
     struct ak_truth *truths; /* by graph; made when first asked for */
     struct ak_bench *bench;  /* what will be timed, planned before the candidate is loaded */
     double own_us;           /* the slower of opponent and incumbent at the own shape; an estimate where there is neither */
-    bool heavy;              /* truth at the own shape takes long: few runs of it */
+    bool heavy;              /* truth at the own shape takes long: rows of it, or few runs */
+    struct ak_kernel own;    /* the opponent in this process, where it stands in for truth */
 };
 
 /* Starts the worker, plans the timing by the incumbent and the opponent, and only then loads the

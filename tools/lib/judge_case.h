@@ -49,12 +49,19 @@ struct ak_want { /* of one image */
     struct {
         size_t arg;
         int64_t rows, length; /* length: of the last dim */
+        int64_t *row;         /* which rows of the output they are; NULL: all, in order */
         double *value, *noise, *size; /* by element; by row: D and S */
     } out[AK_WORKER_ARGS];
-    double tol, floor; /* floor: of D, relative to S */
+    double tol, floor;    /* floor: of D, relative to S */
+    bool opponents;       /* values are the opponent's */
+    struct ak_want *also; /* must be met, too; or NULL */
 };
 /* full: with the runs that measure D. */
 int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p, const struct ak_image *im, bool full, uint64_t seed, struct ak_err *err);
+/* As near to another kernel's outputs (of the case's arguments t) as two right ones may be: D is step*S. */
+void ak_want_near(struct ak_want *w, const struct ak_place *p, const struct ak_tensor *t, double step);
+/* Of the own shape: fresh rows by truth, all elements by the opponent. 1 where that cannot be done. */
+int ak_want_sample(struct ak_want *w, struct ak_judge *j, const struct ak_place *p, const struct ak_image *im, uint64_t seed, struct ak_err *err);
 void ak_want_release(struct ak_want *w);
 /* 0, or -1 with the first wrong element in *where. */
 int ak_want_compare(const struct ak_want *w, const char *mem, const struct ak_place *p, size_t set, struct ak_where *where);
@@ -62,6 +69,8 @@ int ak_want_compare(const struct ak_want *w, const char *mem, const struct ak_pl
 /* ---- the parts of a judge ---- */
 
 struct ak_truth *ak_judge_truth(struct ak_judge *j, const struct ak_case *c, struct ak_err *err);
+/* What an image should give, by the means that its size allows. */
+int ak_judge_want(struct ak_judge *j, struct ak_want *w, const struct ak_place *p, const struct ak_image *im, uint64_t seed, struct ak_err *err);
 /* The first verdict but "pass" stays. Returns -1. */
 int ak_judge_say(struct ak_judge *j, enum ak_verdict v, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A command; -1 if the worker is gone, which is a verdict (or an outside kill): doing says what was being done. */

@@ -212,8 +212,21 @@ int ak_want_make(struct ak_want *w, struct ak_truth *t, const struct ak_place *p
     return rc;
 }
 
+void ak_want_near(struct ak_want *w, const struct ak_place *p, const struct ak_tensor *t, double step) {
+    struct ak_tensor out[AK_WORKER_ARGS];
+    size_t n = 0;
+    for (size_t i = 0; i < p->spec->nargs; i++)
+        if (p->c->args[i].role == AK_ROLE_OUTPUT) out[n++] = t[i];
+    *w = (struct ak_want){.tol = 2 * p->c->tol, .floor = step, .opponents = true};
+    keep_outputs(w, p, out);
+    assume_noise(w, step);
+}
+
 void ak_want_release(struct ak_want *w) {
+    if (w->also) ak_want_release(w->also);
+    free(w->also);
     for (size_t o = 0; o < w->n; o++) {
+        free(w->out[o].row);
         free(w->out[o].value);
         free(w->out[o].noise);
         free(w->out[o].size);
@@ -256,6 +269,12 @@ static void index_text(char *to, size_t size, const struct ak_tensor *t, int64_t
     if (len < size) snprintf(to + len, size - len, "]");
 }
 
+/* Element k of an output that is wanted is this one of the kernel's. */
+static int64_t place_of(const struct ak_want *w, size_t o, int64_t k) {
+    int64_t length = w->out[o].length;
+    return w->out[o].row ? w->out[o].row[k / length] * length + k % length : k;
+}
+
 int ak_want_compare(const struct ak_want *w, const char *mem, const struct ak_place *p, size_t set, struct ak_where *where) {
     for (size_t o = 0; o < w->n; o++) {
         size_t i = w->out[o].arg;
@@ -265,23 +284,24 @@ int ak_want_compare(const struct ak_want *w, const char *mem, const struct ak_pl
         int64_t n = w->out[o].rows * w->out[o].length, bad = -1, count = 0;
         for (int64_t k = 0; k < n; k++) {
             double want = w->out[o].value[k];
-            if (matches(got[k], want, allowed(w, o, k / w->out[o].length, want, t.dtype), t.dtype)) continue;
+            if (matches(got[place_of(w, o, k)], want, allowed(w, o, k / w->out[o].length, want, t.dtype), t.dtype)) continue;
             if (!count++) bad = k;
         }
         if (bad >= 0) {
-            double want = w->out[o].value[bad];
-            snprintf(where->what, sizeof where->what, "%s", isnan(got[bad]) && !isnan(want) ? "NaN" : isinf(got[bad]) && isfinite(want) ? "infinity" : "wrong value");
+            double want = w->out[o].value[bad], g = got[place_of(w, o, bad)];
+            snprintf(where->what, sizeof where->what, "%s", isnan(g) && !isnan(want) ? "NaN" : isinf(g) && isfinite(want) ? "infinity" : "wrong value");
             snprintf(where->arg, sizeof where->arg, "%s", p->c->args[i].name);
-            index_text(where->index, sizeof where->index, &t, bad);
+            index_text(where->index, sizeof where->index, &t, place_of(w, o, bad));
             where->element = true;
-            where->got = got[bad];
+            where->got = g;
             where->want = want;
             where->allowed = allowed(w, o, bad / w->out[o].length, want, t.dtype);
             where->wrong = count;
             where->of = n;
+            where->opponents = w->opponents;
         }
         free(got);
         if (bad >= 0) return -1;
     }
-    return 0;
+    return w->also ? ak_want_compare(w->also, mem, p, set, where) : 0;
 }
