@@ -29,8 +29,15 @@ static const struct ak_option options[] = {
     {0},
 };
 
+/* In place on a terminal; elsewhere a line every few seconds. */
 static void progress(size_t done, size_t of, const char *what) {
-    fprintf(stderr, "\rprofile: %zu of %zu, %-40.40s", done, of, what);
+    static double start, last;
+    double now = ak_now_us() * 1e-6;
+    if (!start) start = last = now;
+    if (!isatty(STDERR_FILENO) && now - last < 5) return;
+    last = now;
+    fprintf(stderr, isatty(STDERR_FILENO) ? "\rprofile: %zu of %zu, %.0f s left, %-40.40s" : "profile: %zu of %zu, %.0f s left, %.40s\n", done, of,
+            done ? (now - start) * (double)(of - done) / (double)done : 0, what);
 }
 
 int main(int argc, char **argv) {
@@ -52,7 +59,6 @@ int main(int argc, char **argv) {
         ak_ceilings_measure(&ceilings);
     else if (ak_ceilings_read(&ceilings, ceilings_path, &err))
         ak_die_err(&err);
-    bool talk = !ak_option_quiet && isatty(STDERR_FILENO);
     struct ak_profile_options opt = {
         .graph_path = path,
         .vendor_dir = ak_vendor_dir(),
@@ -60,7 +66,7 @@ int main(int argc, char **argv) {
         .ceilings = &ceilings,
         .runs = (int)runs,
         .budget_us = budget_s * 1e6,
-        .progress = talk ? progress : NULL,
+        .progress = ak_option_quiet ? NULL : progress,
     };
     if (!opt.classify || !(opt.kernels = ak_rules_open(kernels_path, &err))) ak_die_err(&err);
     if (ak_out_open(&out, out_path, &err)) ak_die_err(&err);
@@ -68,7 +74,7 @@ int main(int argc, char **argv) {
         ak_out_abandon(&out);
         ak_die_err(&err);
     }
-    if (talk) fputs("\r\033[K", stderr);
+    if (!ak_option_quiet && isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
     if (ak_out_close(&out, &err)) ak_die_err(&err);
     ak_rules_close(opt.classify);
     ak_rules_close(opt.kernels);

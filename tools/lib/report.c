@@ -37,7 +37,7 @@ static size_t write_series(const struct ak_run *r, FILE *f) {
 
 static void write_script(size_t series, const char *data, const char *png, FILE *f) {
     fprintf(f, "set terminal pngcairo size 1000,500 font 'sans,10'\nset output '%s'\n", png);
-    fputs("set xlabel 'trial'\nset ylabel 'speedup over the opponent'\nset key outside noenhanced\nset grid\nset yrange [0:*]\n"
+    fputs("set xlabel 'trial'\nset ylabel 'speedup over the opponent'\nset key outside noenhanced\nset grid\nset xrange [0:*]\nset yrange [0:*]\n"
           "set arrow from graph 0, first 1 to graph 1, first 1 nohead dashtype 2\nplot ", f);
     for (size_t s = 0; s < series; s++)
         fprintf(f, "%s'%s' index %zu using 1:2 with points pt 7 ps 0.4 lc %zu notitle, '' index %zu using 1:3 with steps lw 2 lc %zu title columnheader(1)",

@@ -247,7 +247,7 @@ static int time_both(struct ak_verify_run *v, struct ak_exec *base, struct ak_ex
     r->opt_us = ak_calloc(want + 1, sizeof *r->opt_us);
     double warm;
     int rc = ak_verify_tune(v, base, opt, err) || timed_run(v, base, &warm, NULL, err) || timed_run(v, opt, &warm, NULL, err) ? -1 : 0;
-    double start = ak_now_us();
+    double start = ak_now_us(), said = start;
     long before = ak_verify_preempted();
     for (size_t i = 0; i < want && !rc; i++) {
         if (i >= MIN_PAIRS && ak_now_us() - start > v->opt->budget_s * 1e6) break;
@@ -256,6 +256,10 @@ static int time_both(struct ak_verify_run *v, struct ak_exec *base, struct ak_ex
         else
             rc = timed_run(v, opt, &r->opt_us[i], sample(&so, i), err) || timed_run(v, base, &r->base_us[i], sample(&sb, i), err);
         r->npairs = i + 1;
+        if (!v->opt->quiet && ak_now_us() - said > 5e6) {
+            said = ak_now_us();
+            fprintf(stderr, "%s: %zu pairs timed, %.0f s left\n", ak_tool, r->npairs, fmax(0, v->opt->budget_s - (said - start) * 1e-6));
+        }
     }
     r->preempted = ak_verify_preempted() - before;
     if (!rc) summarise(v, base, opt, &sb, &so);
