@@ -19,7 +19,7 @@
 
 static const char *output, *incumbent, *opponent, *ceilings_path;
 static int64_t seed = -1;
-static double timeout = 3, sample = 40, budget = 200;
+static double timeout = 3, sample = 5, budget = 200;
 
 static const struct ak_option options[] = {
     {0, "incumbent", "FILE", "the kernel to compare it with", AK_OPT_STR, &incumbent},

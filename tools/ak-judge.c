@@ -23,7 +23,7 @@
 
 static const char *output = "-", *lock, *ceilings_path, *cc_log, *incumbent, *opponent;
 static int64_t seed = -1;
-static double timeout = 3, sample = 40, budget = 60;
+static double timeout = 3, sample = 5, budget = 60;
 static bool verdict;
 
 static const struct ak_option options[] = {

@@ -183,7 +183,7 @@ static void settle(struct ak_judge *j) {
     }
     if (!isfinite(quick)) quick = slow = guess_us(j->spec);
     b->calls = (size_t)ceil(fmax(1, j->opt.sample_us / quick));
-    double round_us = (2 * slow + quick) * (double)b->calls;
+    double round_us = (2 * slow + quick) * (double)b->calls + 3 * AK_WORKER_PAUSE_US;
     b->rounds = (size_t)fmin(MAX_ROUNDS, fmax(MIN_ROUNDS, j->opt.budget_ms * 1e3 / round_us));
     j->own_us = slow;
     /* three runs of truth beyond that take over a second */
@@ -254,13 +254,13 @@ static void add_steps(struct ak_bench *b, struct ak_command *c, bool last) {
 
 /* Rounds that fit into one command of a few milliseconds, so that few of them begin after a pause. */
 static size_t rounds_a_command(const struct ak_judge *j) {
-    double round_us = 3 * j->own_us * (double)j->bench->calls;
+    double round_us = 3 * (j->own_us * (double)j->bench->calls + AK_WORKER_PAUSE_US);
     return (size_t)fmin(AK_WORKER_STEPS / AK_WORKER_SLOTS, fmax(1, 4000 / round_us));
 }
 
-/* The times of all steps together; 0 where one of them is impossible. */
+/* The times of all steps and the pauses before them; 0 where one of them is impossible. */
 static double claim(const struct ak_reply *r, size_t n) {
-    double sum = 0;
+    double sum = (double)n * AK_WORKER_PAUSE_US;
     for (size_t i = 0; i < n; i++) {
         if (!(r->us[i] > 0)) return 0;
         sum += r->us[i];

@@ -112,6 +112,12 @@ static int launch(const struct slot *slot, uint32_t set) {
     return slot->kernel.launch(&call);
 }
 
+static void let_threads_sleep(void) {
+    double until = ak_now_us() + AK_WORKER_PAUSE_US;
+    while (ak_now_us() < until)
+        continue;
+}
+
 static int time_steps(const struct ak_command *c, double *us) {
     static int all; /* a kernel may have changed what OpenMP says */
     if (!all) all = omp_get_max_threads();
@@ -121,6 +127,7 @@ static int time_steps(const struct ak_command *c, double *us) {
         const struct slot *slot = &slots[s->slot];
         uint32_t set = s->set;
         omp_set_num_threads(s->threads ? (int)s->threads : all);
+        let_threads_sleep();
         double from = ak_now_us();
         for (uint32_t k = 0; k < s->calls && status == AK_OK; k++) {
             status = launch(slot, set);

@@ -33,6 +33,11 @@ enum ak_command_kind {
     AK_DO_TIME     /* steps: each calls a slot n times, on sets from `set` on -> status, us a step */
 };
 
+/* Before each step that is timed the worker is alone for so long that OpenMP's other threads fall asleep
+ * (host.h: they spin for ten microseconds), as they do in a model beside calls that need none. Kernels
+ * whose threads pay only while they are awake were kept, and made models slower. */
+enum { AK_WORKER_PAUSE_US = 30 };
+
 /* The most scratch, and the most packed bytes, that a kernel may ask for. */
 #define AK_WORKER_MOST ((size_t)8 << 30)
 
