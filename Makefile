@@ -149,7 +149,7 @@ $(BUILD)/lib/vendor/INDEX: $(wildcard kernels/vendor/*.c)
 # All tests that need no GPU: TAP, run by prove, which fails if one does.
 .PHONY: test
 test: $(TOOLS) $(VENDOR) $(STARTER) $(BUILD)/lib/vendor/INDEX $(UNIT) $(FUZZ)
-	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(UNIT) $(FUZZ) tests/import.t tests/pipeline.t tests/verify.t
+	LC_ALL=C BUILD=$(BUILD) prove --exec '' $(UNIT) $(FUZZ) tests/import.t tests/readme.t tests/pipeline.t tests/verify.t
 
 # The command line of kernels and the compiler behind it: a trial's facts depend on both.
 $(BUILD)/kernel.env: $(BUILD)/flags kernels/ak_kernel.h
