@@ -31,7 +31,7 @@ static const struct ak_option options[] = {
     {'b', "backend", "NAME", "with --expect: who computes, reference or vendor", AK_OPT_STR, &backend},
     {'p', "plan", "FILE", "verify the kept kernels of that plan.json", AK_OPT_STR, &plan_path},
     {'s', "specs", "FOLDER", "where the plan's specs lie (default: specs beside the plan)", AK_OPT_STR, &specs_dir},
-    {'a', "all", NULL, "take kernels that their own facts call slower than the opponent, too", AK_OPT_FLAG, &all},
+    {'a', "all", NULL, "take kernels that are slower than the opponent, alone or in the model, too", AK_OPT_FLAG, &all},
     {'i', "inputs", "FILE", "input.N of that safetensors file instead of random ones", AK_OPT_STR, &inputs_path},
     {0, "seed", "N", "of the random inputs; a fresh one each run if negative", AK_OPT_INT, &seed},
     {'n', "runs", "N", "timing pairs", AK_OPT_INT, &pairs},
@@ -190,7 +190,7 @@ static int verify_plan(struct ak_graph *g) {
     char *specs = specs_dir ? ak_strdup(specs_dir) : specs_beside(plan_path);
     if (ak_kept_read(&plan, g, plan_path, specs, all, &err)) ak_die_err(&err);
     struct ak_verify_options o = {.vendor_dir = vendor_dir, .memory = (size_t)memory_mb << 20, .pairs = pairs, .budget_s = budget, .seed = used,
-                                  .quiet = ak_option_quiet, .verbose = ak_option_verbose, .lockstep = lockstep};
+                                  .quiet = ak_option_quiet, .verbose = ak_option_verbose, .lockstep = lockstep, .all = all};
     struct ak_verify_result r;
     if (ak_verify(g, &plan, inputs, &o, &r, &err)) ak_die_err(&err);
     cJSON *json = ak_verify_to_json(&r, g, &plan, &o);

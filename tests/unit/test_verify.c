@@ -63,7 +63,7 @@ static void write_plan(void) {
 
 static struct ak_verify_result r;
 static struct ak_kept_plan plan;
-static struct ak_verify_options opt = {.vendor_dir = dir, .memory = (size_t)1 << 30, .pairs = 15, .budget_s = 5, .seed = 8, .quiet = true};
+static struct ak_verify_options opt = {.vendor_dir = dir, .memory = (size_t)1 << 30, .pairs = 15, .budget_s = 5, .seed = 8, .quiet = true, .all = true};
 
 static bool verify(void) {
     struct ak_tensor *in = ak_inputs_draw(&g, opt.seed);

@@ -58,6 +58,7 @@ struct ak_verify_options {
     double budget_s;   /* for timing */
     uint64_t seed;     /* recorded */
     bool quiet, verbose;
+    bool all;      /* kernels stay that are slower in the model */
     bool lockstep; /* even if the weights would fit */
 };
 struct ak_verify_output {
