@@ -159,6 +159,12 @@ tells '"format":.*"ak-plan"'
 ok "make -n runs nothing" mk -n optimize WORK=none
 ok "not even a folder" test ! -e none
 
+# ---- the judge ----
+
+ok "a kernel is not kept against itself" env BUILD=build tests/identical.sh --tries 20 "$run/specs/$spec" "$run/specs/$spec/best.so"
+ok "a killed judge leaves no record or a whole one, a killed worker is no verdict" \
+    env BUILD=build tests/judge_kills.sh --tries 6 "$run/specs/$spec" "$run/specs/$spec/best.so"
+
 # ---- kills ----
 
 mkdir w && cp work/ceilings.json w
