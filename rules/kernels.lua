@@ -59,6 +59,7 @@ types.matmul = {
 types.softmax = {
   why = "softmax (or its logarithm) over the last dim",
   dims = { "r", "c" },
+  rows = "r",
   args = function(d)
     return {
       { name = "x", role = "input", shape = { d.r, d.c } },
@@ -90,6 +91,7 @@ local norm_edges = { { 1, 1 }, { 3, 7 }, { 17, 127 }, { 2, 129 }, { 1, 8191 }, {
 types.layernorm = {
   why = "layer norm over the last dim, with the residual add before it where there is one",
   dims = { "r", "c" },
+  rows = "r",
   args = function(d) return norm_args(d, true) end,
   flops = function(d) return 8 * d.r * d.c end, -- add, mean (1), variance (3), scale and shift (3)
   graph = function(g, x, a, d)
@@ -102,6 +104,7 @@ types.layernorm = {
 types.rmsnorm = {
   why = "root-mean-square norm over the last dim, with the residual add before it where there is one",
   dims = { "r", "c" },
+  rows = "r",
   args = function(d) return norm_args(d, false) end,
   flops = function(d) return 5 * d.r * d.c end, -- add, square and sum (2), scale (2)
   graph = function(g, x, a, d)
@@ -370,7 +373,7 @@ end
 local function sample_rows(spec, t)
   local flops, rows = t.flops(spec.dims, spec.attrs, present(spec.args)), spec.dims[t.rows]
   local few = math.min(64, math.max(4, 2e8 * rows // flops | 0))
-  if flops > 4e8 and few < rows then return few end
+  if (flops > 4e8 or M.cost(spec).bytes > 64e6) and few < rows then return few end
 end
 
 -- A spec -> the cases beside its own shape that a check sweeps: {stage, name, family, dims, args}.
