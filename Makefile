@@ -22,7 +22,7 @@ V       ?=
 
 define HELP
 make optimize MODEL=M   profile, plan, search, prove, report: all of it
-make plan|profile|extract|verify|report MODEL=M   up to that stage
+make import|profile|plan|extract|search|verify|report MODEL=M   up to that stage
 make status MODEL=M     how far the search has come
 make next MODEL=M       which kernel the next experiment should go to, and why
 make trial MODEL=M KERNEL=SPEC NOTE="what you changed"   judge an edited specs/SPEC/kernel.c
@@ -53,7 +53,7 @@ ifneq ($(REST),)
 $(REST): rest ; @:
 endif
 rest: deps
-	+@$(if $(REST),$(MAKE) $(REST))
+	+@$(if $(REST),$(MAKE) --no-print-directory $(REST))
 deps: ; @stages/deps.sh
 else
 MAKEFLAGS += -rR

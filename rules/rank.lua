@@ -173,13 +173,12 @@ function M.plan(profile)
   return { model_us = model, nodes_us = total, uncovered_us = left, specs = array(specs) }
 end
 
--- {specs = {{spec, type, calls, time_us, floor_us, speedup, trials, barren_rounds, spent_s, exhausted}, ...}, top, spent_s,
--- budget_s} -> {spec, why}, or {why} when the search is over. `speedup` is the incumbent's over the opponent.
+-- {specs = {{spec, type, calls, time_us, floor_us, speedup, trials, barren_rounds, spent_s, exhausted, fresh}, ...}, top,
+-- spent_s, budget_s} -> {spec, why}, or {why} when the search is over. `speedup` is the incumbent's over the opponent;
+-- a spec is fresh when its ranges or the strategy were edited and nothing was tried since: it has one round whatever
+-- was spent, and spent_s is counted from there.
 function M.next(state)
-  if state.spent_s >= state.budget_s then
-    return { why = ("the budget of %g s is spent"):format(state.budget_s) }
-  end
-  local best, tried = nil, 0
+  local best, tried, over = nil, 0, state.spent_s >= state.budget_s
   for i, s in ipairs(state.specs) do
     if i > state.top then break end
     local now = s.time_us / (s.speedup or 1)
@@ -187,13 +186,14 @@ function M.next(state)
       or (s.barren_rounds or 0) >= patience.rounds and "no gain in the last rounds"
       or s.trials > 1 and now <= near.ratio * s.floor_us and "at its floor"
     tried = tried + 1
-    if not done then
+    if not done and (s.fresh or not over) then
       -- what is left to gain, less where rounds came back empty
       local gain = s.calls * (now - expected(s.type, now, s.floor_us)) / (1 + (s.barren_rounds or 0))
-      if s.trials == 0 then gain = gain + 1e9 / i end -- every spec is measured once before any is searched
+      if s.trials == 0 or s.fresh then gain = gain + 1e9 / i end -- every spec is measured once before any is searched
       if not best or gain > best.gain then best = { spec = s.spec, gain = gain, s = s, now = now } end
     end
   end
+  if over and not best then return { why = ("the budget of %g s is spent"):format(state.budget_s) } end
   if tried == 0 then return { why = "no kernel type of ours fits this model" } end
   if not best then return { why = ("all %d kernels are done"):format(tried) } end
   local s = best.s

@@ -24,7 +24,7 @@ stamped = @test -e $(1) || { rm -f $(2); $(MAKE) -f .root/stages/pipeline.mk $(2
 .PHONY: import profile plan extract search verify report proven next trial
 import: graph.json
 profile: profile.jsonl
-plan: plan.json
+plan: plan.json ; @$(BIN)/ak-rank plan --table profile.jsonl
 extract: .extract
 verify: verify.json
 report: report.html
@@ -70,6 +70,7 @@ verify.json: graph.json plan.json $(wildcard specs/*/best.hash)
 
 # verify.json holds a "no" as well as a "yes", and the report shows either; this is where a "no" fails.
 proven: verify.json
+	@awk -F '[:,[:space:]]+' '$$2 == "\"speedup_high\"" && $$3 < 1 {exit 1}' verify.json || { echo "make: the optimised model is slower: verify.json says more" >&2; exit 1; }
 	@grep -Eq '"match":[[:space:]]*true' verify.json || { \
 	  echo "make: no faster model is proven: $$(sed -n 's/^[[:space:]]*"reason":[[:space:]]*"\(.*\)",*$$/\1/p' verify.json) (verify.json says more)" >&2; exit 1; }
 

@@ -22,12 +22,12 @@ judge() { # SPEC ROUND, and how long that took, in milliseconds: what the budget
     echo $(($(cat "$took" 2>/dev/null || echo 0) + $(date +%s%3N) - start)) >"$took.new" && mv "$took.new" "$took" || exit 5
 }
 
-next() { "$bin/ak-rank" next --env "$env" --top "$TOP" --budget "$BUDGET" .; }
+next() { "$bin/ak-rank" next --env "$env" --top "$TOP" --budget "$BUDGET" "$@" .; }
 
 search() {
     tab=$(printf '\t')
     while :; do
-        line=$(next)
+        line=$(next --batch)
         case $? in
         0) ;;
         1) return 0 ;;

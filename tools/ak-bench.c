@@ -1,6 +1,6 @@
 /* ak-bench - how fast is a kernel, against an incumbent and an opponent, and how near the floor?
  *
- *     ak-bench [--incumbent X.so] [--opponent Y.so] [--ceilings FILE] [-o FILE] SPEC KERNEL.so
+ *     ak-bench [--incumbent X.so] [--opponent Y.so] [--ceilings FILE] [-o FILE] SPECDIR KERNEL.so
  *     ak-bench specs/softmax-r64-c512-f32 build/lib/c/softmax.so
  *
  * Its answers are looked at while it is timed, but at one shape: ak-check comes first.
@@ -26,7 +26,7 @@ static const struct ak_option options[] = {
     {0, "opponent", "FILE", "what to beat (default: the vendor library of the spec's type)", AK_OPT_STR, &opponent},
     {0, "ceilings", "FILE", "what the machine can do at most, from ak-ceilings", AK_OPT_STR, &ceilings_path},
     {0, "seed", "N", "of all inputs, to repeat a run; a fresh one if negative", AK_OPT_INT, &seed},
-    {0, "timeout", "SECONDS", "a call that takes longer hangs", AK_OPT_NUM, &timeout},
+    {0, "timeout", "SECONDS", "a call that takes longer, and longer than its size explains, hangs", AK_OPT_NUM, &timeout},
     {0, "sample", "US", "the shortest sample", AK_OPT_NUM, &sample},
     {0, "budget", "MS", "time for timing, more or less", AK_OPT_NUM, &budget},
     {'o', "output", "FILE", "write what was seen as JSON there, or - for standard output", AK_OPT_STR, &output},
@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
     struct ak_err err = {0};
     ak_worker_main(argc, argv);
     ak_host_wait_policy(argv);
-    int first = ak_options(argc, argv, "SPEC KERNEL.so", "How fast is a kernel, against an incumbent and an opponent?", options);
+    int first = ak_options(argc, argv, "SPECDIR KERNEL.so", "How fast is a kernel, against an incumbent and an opponent?", options);
     if (argc - first != 2) ak_usage_error("it wants a spec (or its folder) and a kernel");
     struct ak_spec spec;
     struct ak_ceilings ceilings;

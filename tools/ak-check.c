@@ -1,6 +1,6 @@
 /* ak-check - is a kernel right? Five stages of cases against truth, in a process of its own
  *
- *     ak-check [--stage NAME] [--seed N] [-o FILE] SPEC KERNEL.so
+ *     ak-check [--stage NAME] [--seed N] [-o FILE] SPECDIR KERNEL.so
  *     ak-check specs/softmax-r64-c512-f32 build/lib/c/softmax.so
  *
  * Seeds are fresh every time and printed, so that a failure can be repeated.
@@ -22,7 +22,7 @@ static double timeout = 3;
 static const struct ak_option options[] = {
     {'s', "stage", "NAME", "only that: smoke, shapes, stability, determinism or edge", AK_OPT_STR, &stage},
     {0, "seed", "N", "of all inputs, to repeat a check; a fresh one if negative", AK_OPT_INT, &seed},
-    {0, "timeout", "SECONDS", "a call that takes longer hangs", AK_OPT_NUM, &timeout},
+    {0, "timeout", "SECONDS", "a call that takes longer, and longer than its size explains, hangs", AK_OPT_NUM, &timeout},
     {'o', "output", "FILE", "write what was seen as JSON there, or - for standard output", AK_OPT_STR, &output},
     {0},
 };
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     struct ak_err err = {0};
     ak_worker_main(argc, argv);
     ak_host_wait_policy(argv);
-    int first = ak_options(argc, argv, "SPEC KERNEL.so", "Is a kernel right? Five stages of cases against truth.", options);
+    int first = ak_options(argc, argv, "SPECDIR KERNEL.so", "Is a kernel right? Five stages of cases against truth.", options);
     if (argc - first != 2) ak_usage_error("it wants a spec (or its folder) and a kernel");
     if (stage && !ak_stage_known(stage)) ak_usage_error("there is no stage '%s'", stage);
     struct ak_spec spec;

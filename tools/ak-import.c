@@ -28,7 +28,7 @@ static bool run_name;
 static const struct ak_option options[] = {
     {'o', "output", "FILE", "write the graph there", AK_OPT_STR, &out_path},
     {'i', "input", "SHAPE", "shape of the inputs: 1,128 or 1,128;1,128 or ids=1,128;mask=1,128", AK_OPT_STR, &input},
-    {'d', "dtype", "TYPE", "element type of the weights: f32, f16, bf16", AK_OPT_STR, &dtype},
+    {'d', "dtype", "TYPE", "element type of a model in Lua: f32, f16, bf16; a .pt2 keeps its own", AK_OPT_STR, &dtype},
     {0, "device", "DEVICE", "whose default shape and type a model in Lua takes", AK_OPT_STR, &device},
     {0, "run-name", NULL, "print the folder a run of it goes to, NAME/DEVICE-DTYPE-SHAPE, and no graph", AK_OPT_FLAG, &run_name},
     {0}};

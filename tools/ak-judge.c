@@ -34,7 +34,7 @@ static const struct ak_option options[] = {
     {0, "incumbent", "FILE", "the best kernel so far (default: SPECDIR/best.so, if it is there)", AK_OPT_STR, &incumbent},
     {0, "opponent", "FILE", "what to beat (default: the vendor library of the spec's type)", AK_OPT_STR, &opponent},
     {0, "seed", "N", "of all inputs, to repeat a trial; a fresh one if negative", AK_OPT_INT, &seed},
-    {0, "timeout", "SECONDS", "a call that takes longer hangs", AK_OPT_NUM, &timeout},
+    {0, "timeout", "SECONDS", "a call that takes longer, and longer than its size explains, hangs", AK_OPT_NUM, &timeout},
     {0, "sample", "US", "the shortest sample", AK_OPT_NUM, &sample},
     {0, "budget", "MS", "time for timing, more or less", AK_OPT_NUM, &budget},
     {0, "verdict", NULL, "exit with 1 unless the kernel passes", AK_OPT_FLAG, &verdict},

@@ -233,7 +233,7 @@ static const char *next_round(struct propose *p) {
 int main(int argc, char **argv) {
     strategy_path = ak_path_join(ak_home(), "rules/strategy.lua");
     decide_path = ak_path_join(ak_home(), "rules/decide.lua");
-    int first = ak_options(argc, argv, "SPEC-FOLDER", "Writes the next round of candidates for a spec.", options);
+    int first = ak_options(argc, argv, "SPEC-FOLDER", "Writes the next round of candidates for a spec and prints ROUND HASH; exits with 1 when nothing is left.", options);
     if (argc - first != 1) ak_usage_error("one spec's folder is wanted");
     if (!env_path) ak_usage_error("--env is wanted: make writes it as BUILD/kernel.env");
     if (batch < 1 || batch > 200) ak_usage_error("--batch wants 1 to 200");

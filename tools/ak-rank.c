@@ -23,10 +23,12 @@
 static const char *out_path = "-", *rank_path, *decide_path, *strategy_path, *results_path, *spec_name, *trial_hash, *env_path;
 static int64_t top = 4;
 static double budget_s = 60;
-static bool as_json;
+static bool as_json, as_table, with_batch;
 static const struct ak_option options[] = {
     {'o', "output", "FILE", "plan: write JSON there", AK_OPT_STR, &out_path},
     {'j', "json", NULL, "plan, next: JSON, on a terminal too", AK_OPT_FLAG, &as_json},
+    {0, "table", NULL, "plan: for people, into a pipe too", AK_OPT_FLAG, &as_table},
+    {0, "batch", NULL, "next: say last how many candidates a round may have", AK_OPT_FLAG, &with_batch},
     {'t', "top", "N", "next: only the first N specs of the plan", AK_OPT_INT, &top},
     {'b', "budget", "SECONDS", "next: seconds of search in all", AK_OPT_NUM, &budget_s},
     {0, "results", "FILE", "record: the log (default: RUN/results.tsv)", AK_OPT_STR, &results_path},
@@ -52,7 +54,7 @@ static int plan(const char *profile) {
     cJSON *made = ak_plan_make(profile, rank, &err);
     struct ak_out out;
     if (!made || ak_out_open(&out, out_path, &err)) ak_die_err(&err);
-    if (strcmp(out_path, "-") == 0 && isatty(STDOUT_FILENO) && !as_json) {
+    if (as_table || (strcmp(out_path, "-") == 0 && isatty(STDOUT_FILENO) && !as_json)) {
         if (ak_plan_print(made, out.f, &err)) ak_die_err(&err);
     } else {
         ak_json_print(out.f, made);
@@ -89,7 +91,7 @@ static int batch_of(const cJSON *state, const char *spec) {
     return n > 2 ? n : 2;
 }
 
-/* "SPEC<TAB>why<TAB>candidates"; exit 1 when the search is over. */
+/* "SPEC<TAB>why[<TAB>candidates]"; exit 1 when the search is over. */
 static int next(const char *dir) {
     struct ak_run r;
     open_run(&r, dir);
@@ -105,7 +107,8 @@ static int next(const char *dir) {
     } else if (spec) {
         printf("%s\t%s", spec, why);
         print_progress(&r, spec, ak_json_number(state, "spent_s"));
-        printf("\t%d\n", batch_of(state, spec));
+        if (with_batch) printf("\t%d", batch_of(state, spec));
+        putchar('\n');
     } else if (!ak_option_quiet) {
         ak_warn("the search is over: %s", why);
     }
@@ -204,7 +207,8 @@ int main(int argc, char **argv) {
     decide_path = ak_path_join(ak_home(), "rules/decide.lua");
     strategy_path = ak_path_join(ak_home(), "rules/strategy.lua");
     int first = ak_options(argc, argv, "plan [PROFILE] | next RUN | record RUN | status RUN | find RUN | verdict RUN",
-                           "Says what is worth doing, what was kept, and how far the search has come.", options);
+                           "Says what is worth doing, what was kept, and how far the search has come. next exits with 1 when the\n"
+                           "search is over, verdict unless the trial was kept or is the start.", options);
     if (first == argc) ak_usage_error("a verb is wanted: plan, next, record, status, find or verdict");
     /* options may follow the verb */
     const char *verb = argv[first];

@@ -22,7 +22,7 @@ static const struct ak_option options[] = {
 
 int main(int argc, char **argv) {
     decide_path = ak_path_join(ak_home(), "rules/decide.lua");
-    int first = ak_options(argc, argv, "RUN", "Writes the report of a run as one page.", options);
+    int first = ak_options(argc, argv, "RUN", "Writes the report of a run as one page, and progress.png into the run's folder.", options);
     if (argc - first != 1) ak_usage_error("one run's folder is wanted");
     struct ak_err err = {0};
     struct ak_run run;

@@ -212,7 +212,8 @@ static int verify_plan(struct ak_graph *g) {
 
 int main(int argc, char **argv) {
     ak_host_wait_policy(argv);
-    int first = ak_options(argc, argv, "GRAPH", "Check a model against recorded outputs, or with our kernels against truth.", options);
+    int first = ak_options(argc, argv, "--expect FILE GRAPH | --plan FILE GRAPH",
+                           "Checks a model against recorded outputs, or with the kept kernels against truth, and times it.", options);
     if (argc - first != 1) ak_usage_error("it wants one graph (or -)");
     if (!expect == !plan_path) ak_usage_error("it wants either --expect or --plan");
     if (pairs < 1 || memory_mb < 1) ak_usage_error("--runs and --memory want at least 1");

@@ -93,13 +93,12 @@ static double spent(const struct ak_trials *t, const char *key) {
     return s;
 }
 
-/* When this key's first trial was made, if another key came before it: "" if none did, "~" (after all times) if
- * it has no trial yet. */
+/* When this key's first trial was made, if another key came before it: "" if none did, NULL if it has no trial yet. */
 static const char *edited_at(const struct ak_trials *t, const char *key) {
     if (!t->nrounds || strcmp(t->rounds[0].key, key) == 0) return "";
     for (size_t i = 0; i < t->n; i++)
         if (t->trials[i].facts && strcmp(t->rounds[t->trials[i].round].key, key) == 0) return ak_json_string(t->trials[i].facts, "time", "");
-    return "~";
+    return NULL;
 }
 
 /* Seconds of the rounds that were begun since then. */
@@ -171,9 +170,10 @@ cJSON *ak_run_state(const struct ak_run *r, const char *strategy, int64_t top, d
         ak_json_add_num(e, "spent_s", used);
         cJSON_AddBoolToObject(e, "exhausted", exhausted(&s->trials, key));
         cJSON_AddBoolToObject(e, "pending", ak_trials_pending(&s->trials) != NULL);
-        cJSON_AddItemToArray(specs, e);
         const char *edit = edited_at(&s->trials, key);
-        if (strcmp(edit, last_edit) > 0) last_edit = edit;
+        cJSON_AddBoolToObject(e, "fresh", !edit);
+        if (edit && strcmp(edit, last_edit) > 0) last_edit = edit;
+        cJSON_AddItemToArray(specs, e);
     }
     ak_json_add_i64(o, "top", top);
     ak_json_add_num(o, "spent_s", spent_since(r, last_edit)); /* an edit of a range or the strategy has a budget of its own */
