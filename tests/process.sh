@@ -1,6 +1,7 @@
 # What tests of tools as processes share; they source it.
 LC_ALL=C
-export LC_ALL
+ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0} # tools leave what they hold to their end
+export LC_ALL ASAN_OPTIONS
 bin=${BUILD:-build}/bin
 models=${0%/*}/models
 dir=$(mktemp -d) || exit 5
