@@ -384,14 +384,14 @@ static struct ak_interval ratio(const struct ak_bench *b, enum ak_slot slot) {
     return r;
 }
 
-/* Microseconds a call of a slot by this clock, less what sending and waking take, in a block as long as
- * the claim allows, up to a kernel fifty times faster than ours; those beyond the claim go to *excess. */
+/* Microseconds a call of a slot by this clock, in a block of four milliseconds by its own word; those beyond
+ * its word go to *excess. */
 static int block(struct ak_judge *j, enum ak_slot slot, double *us, double *excess) {
     struct ak_bench *b = j->bench;
     double median = ak_median(b->samples[slot], b->n), claimed, from = ak_now_us();
-    size_t calls = (size_t)ceil(fmax((double)b->calls, 4000 / fmax(median, j->own_us / 50)));
+    size_t calls = (size_t)ceil(fmax((double)b->calls, fmin(4000 / median, 2e5)));
     if (run_step(j, slot, calls, &claimed)) return -1;
-    double passed = fmax(ak_now_us() - from - 500, 0);
+    double passed = ak_now_us() - from - AK_WORKER_PAUSE_US;
     *us = passed / (double)calls;
     *excess += fmax(passed - median * (double)calls, 0);
     return 0;
