@@ -14,30 +14,12 @@
 #include <unistd.h>
 
 #include "host.h"
-#include "judge_case.h"
+#include "judge_bench.h"
 #include "judge_clock.h"
 #include "mem.h"
 #include "rand.h"
 
 enum { MIN_ROUNDS = 8 /* the fewest with a 99% interval of the median */, MAX_ROUNDS = 301, MAX_SETS = 128, LOOKS = 3 };
-
-struct ak_bench {
-    struct ak_place place;
-    struct ak_image *images; /* by set */
-    bool has[AK_WORKER_SLOTS];
-    struct ak_needs needs[AK_WORKER_SLOTS];
-    size_t calls, rounds;
-    double us[AK_WORKER_SLOTS]; /* the plan's times */
-    uint32_t threads;           /* the opponent's: 1, or 0 for all, whichever is faster */
-    size_t scratch_at, packed_at[AK_WORKER_SLOTS];
-    uint64_t seed, shuffles;
-    uint32_t next; /* set */
-    double *samples[AK_WORKER_SLOTS];
-    size_t n;
-    double prepare_us;
-    struct ak_want want; /* of the set that was last looked at */
-    uint32_t looked;
-};
 
 /* ---- sets ---- */
 
@@ -62,7 +44,7 @@ static void write_sets(struct ak_judge *j) {
 
 /* ---- commands ---- */
 
-static int ask(struct ak_judge *j, struct ak_command *c, struct ak_reply *r, double calls, const char *doing) {
+int ak_bench_ask(struct ak_judge *j, struct ak_command *c, struct ak_reply *r, double calls, const char *doing) {
     if (ak_judge_do(j, c, r, ak_judge_limit(j, calls), doing)) return -1;
     return r->status == AK_OK ? 0 : ak_judge_say(j, AK_VERDICT_CRASH, "%s one of the kernels returned %d", doing, r->status);
 }
@@ -71,7 +53,7 @@ static int bind_sets(struct ak_judge *j) {
     struct ak_command c = {.kind = AK_DO_BIND};
     struct ak_reply r;
     ak_place_call(&j->bench->place, &c.call);
-    return ask(j, &c, &r, 1, "timing: in set-up it");
+    return ak_bench_ask(j, &c, &r, 1, "timing: in set-up it");
 }
 
 static int query(struct ak_judge *j, enum ak_slot slot) {
@@ -114,10 +96,10 @@ static int give(struct ak_judge *j, int phase) {
                                .scratch_at = b->scratch_at,
                                .packed_at = b->packed_at[(s + (uint32_t)phase) % AK_WORKER_SLOTS],
                                .packed_step = align(b->needs[s].packed_bytes) + (b->needs[s].packed_bytes ? 320 - 64 : 0)};
-        if (ask(j, &c, &r, 1, "timing: in set-up it")) return -1;
+        if (ak_bench_ask(j, &c, &r, 1, "timing: in set-up it")) return -1;
         c.kind = AK_DO_PREPARE;
         c.nsets = (uint32_t)b->place.nsets;
-        if (ask(j, &c, &r, (double)c.nsets, "timing: in ak_prepare it")) return -1;
+        if (ak_bench_ask(j, &c, &r, (double)c.nsets, "timing: in ak_prepare it")) return -1;
         if (s == AK_CANDIDATE) b->prepare_us = r.us[0] / (double)c.nsets;
     }
     return 0;
@@ -125,7 +107,7 @@ static int give(struct ak_judge *j, int phase) {
 
 static void advance(struct ak_bench *b, size_t calls) { b->next = (uint32_t)((b->next + calls) % b->place.nsets); }
 
-static struct ak_worker_step step_of(struct ak_bench *b, enum ak_slot slot, size_t calls) {
+struct ak_worker_step ak_bench_step(struct ak_bench *b, enum ak_slot slot, size_t calls) {
     struct ak_worker_step s = {slot, b->next, (uint32_t)calls, slot == AK_OPPONENT ? b->threads : 0};
     advance(b, calls);
     return s;
@@ -135,8 +117,8 @@ static struct ak_worker_step step_of(struct ak_bench *b, enum ak_slot slot, size
 static int run_step(struct ak_judge *j, enum ak_slot slot, size_t calls, double *us) {
     struct ak_command c = {.kind = AK_DO_TIME, .nsteps = 1};
     struct ak_reply r;
-    c.steps[0] = step_of(j->bench, slot, calls);
-    if (ask(j, &c, &r, (double)calls, "while it was timed it")) return -1;
+    c.steps[0] = ak_bench_step(j->bench, slot, calls);
+    if (ak_bench_ask(j, &c, &r, (double)calls, "while it was timed it")) return -1;
     *us = r.us[0];
     return 0;
 }
@@ -144,7 +126,7 @@ static int run_step(struct ak_judge *j, enum ak_slot slot, size_t calls, double 
 /* ---- the plan ---- */
 
 /* Microseconds of a call: the least of a few samples, each at least sample_us long. */
-static int estimate(struct ak_judge *j, enum ak_slot slot, double *best) {
+int ak_bench_estimate(struct ak_judge *j, enum ak_slot slot, double *best) {
     double us;
     size_t calls = 1;
     if (run_step(j, slot, 1, &us) || run_step(j, slot, 1, &us)) return -1;
@@ -162,9 +144,9 @@ static int estimate_opponent(struct ak_judge *j) {
     struct ak_bench *b = j->bench;
     double one, all;
     b->threads = 1;
-    if (estimate(j, AK_OPPONENT, &one)) return -1;
+    if (ak_bench_estimate(j, AK_OPPONENT, &one)) return -1;
     b->threads = 0;
-    if (estimate(j, AK_OPPONENT, &all)) return -1;
+    if (ak_bench_estimate(j, AK_OPPONENT, &all)) return -1;
     b->threads = one < all;
     b->us[AK_OPPONENT] = fmin(one, all);
     return 0;
@@ -208,7 +190,7 @@ int ak_bench_plan(struct ak_judge *j, struct ak_err *err) {
     if (lay_out(j, err)) return -1;
     write_sets(j);
     if (give(j, 0)) goto ours;
-    if (b->has[AK_INCUMBENT] && estimate(j, AK_INCUMBENT, &b->us[AK_INCUMBENT])) goto ours;
+    if (b->has[AK_INCUMBENT] && ak_bench_estimate(j, AK_INCUMBENT, &b->us[AK_INCUMBENT])) goto ours;
     if (b->has[AK_OPPONENT] && estimate_opponent(j)) goto ours;
     settle(j);
     return 0;
@@ -249,7 +231,7 @@ static void add_steps(struct ak_bench *b, struct ak_command *c, bool last) {
     uint32_t order[AK_WORKER_SLOTS];
     size_t n = shuffle(b, last, order);
     for (size_t i = 0; i < n; i++)
-        c->steps[c->nsteps++] = step_of(b, order[i], b->calls);
+        c->steps[c->nsteps++] = ak_bench_step(b, order[i], b->calls);
 }
 
 /* Rounds that fit into one command of a few milliseconds, so that few of them begin after a pause. */
@@ -318,7 +300,7 @@ static int look(struct ak_judge *j) {
     else if (change(j, set)) return -1;
     ak_set_write(j->w.mem, &b->place, b->looked, &b->images[b->looked], 1, b->seed);
     omp_pause_resource_all(omp_pause_soft);
-    return ask(j, &c, &r, (double)(c.nsteps * b->calls), "while it was timed it") ? -1 : answer(j, b->looked);
+    return ak_bench_ask(j, &c, &r, (double)(c.nsteps * b->calls), "while it was timed it") ? -1 : answer(j, b->looked);
 }
 
 /* ---- the measurement ---- */
@@ -367,7 +349,7 @@ static int phase(struct ak_judge *j, int p, size_t until, const size_t *looks) {
         for (size_t i = 0; i < rounds; i++)
             add_steps(b, &c, false);
         ak_clock_start(&clock, &j->w);
-        if (ask(j, &c, &r, (double)(c.nsteps * b->calls), "while it was timed it")) return -1;
+        if (ak_bench_ask(j, &c, &r, (double)(c.nsteps * b->calls), "while it was timed it")) return -1;
         int rc = ak_clock_bears_out(&clock, j, claim(&r, c.nsteps));
         if (rc < 0) return -1;
         if (rc == 0) keep_samples(b, &c, &r, rounds);
@@ -375,52 +357,13 @@ static int phase(struct ak_judge *j, int p, size_t until, const size_t *looks) {
     return 0;
 }
 
-static struct ak_interval ratio(const struct ak_bench *b, enum ak_slot slot) {
+struct ak_interval ak_bench_ratio(const struct ak_bench *b, enum ak_slot slot) {
     double *v = ak_calloc(b->n + 1, sizeof *v);
     for (size_t i = 0; i < b->n; i++)
         v[i] = b->samples[slot][i] / b->samples[AK_CANDIDATE][i];
     struct ak_interval r = ak_median_interval(v, b->n, 0.99);
     free(v);
     return r;
-}
-
-/* Microseconds a call of a slot by this clock, in a block of four milliseconds by its own word; those beyond
- * its word go to *excess. */
-static int block(struct ak_judge *j, enum ak_slot slot, double *us, double *excess) {
-    struct ak_bench *b = j->bench;
-    double median = ak_median(b->samples[slot], b->n), claimed, from = ak_now_us();
-    size_t calls = (size_t)ceil(fmax((double)b->calls, fmin(4000 / median, 2e5)));
-    if (run_step(j, slot, calls, &claimed)) return -1;
-    double passed = ak_now_us() - from - AK_WORKER_PAUSE_US;
-    *us = passed / (double)calls;
-    *excess += fmax(passed - median * (double)calls, 0);
-    return 0;
-}
-
-/* The sums of times were borne out, as far as short commands allow; but who took which part of them was
- * the worker's word. So: further calls, a slot at a time, by this clock. What slows the machine down
- * slows both, so a ratio has to be nearer than a time. */
-static int cross_check(struct ak_judge *j) {
-    struct ak_bench *b = j->bench;
-    struct ak_clock clock = {0};
-    double claimed[AK_WORKER_SLOTS] = {j->timing.latency_us, j->timing.incumbent.median, j->timing.opponent.median}, us[AK_WORKER_SLOTS];
-    for (;;) {
-        double excess = 0;
-        int lie = -1;
-        ak_clock_start(&clock, &j->w);
-        for (int s = AK_CANDIDATE; s < AK_WORKER_SLOTS; s++)
-            if (b->has[s] && block(j, (enum ak_slot)s, &us[s], &excess)) return -1;
-        for (int s = AK_INCUMBENT; s < AK_WORKER_SLOTS; s++)
-            if (b->has[s] && claimed[s] * us[AK_CANDIDATE] > 1.3 * us[s]) lie = s;
-        if (us[AK_CANDIDATE] > 2 * claimed[AK_CANDIDATE]) lie = AK_CANDIDATE;
-        enum ak_doubt d = lie < 0 ? AK_DOUBT_AGAIN : ak_clock_doubt(&clock, j, excess);
-        if (lie < 0 || d == AK_DOUBT_BUSY) return lie < 0 ? 0 : -1;
-        if (d == AK_DOUBT_AGAIN) continue;
-        if (lie == AK_CANDIDATE)
-            return ak_judge_say(j, AK_VERDICT_CLOCK_MISMATCH, "its process says a call takes %.3f us; by this clock it is %.3f us", claimed[lie], us[lie]);
-        return ak_judge_say(j, AK_VERDICT_CLOCK_MISMATCH, "its process says it takes %.3f of the %s's time; by this clock it is %.3f", 1 / claimed[lie],
-                            lie == AK_INCUMBENT ? "incumbent" : "opponent", us[AK_CANDIDATE] / us[lie]);
-    }
 }
 
 int ak_judge_bench(struct ak_judge *j) {
@@ -437,7 +380,7 @@ int ak_judge_bench(struct ak_judge *j) {
     struct ak_interval own = ak_median_interval(b->samples[AK_CANDIDATE], b->n, 0.99);
     j->timing = (struct ak_timing){.latency_us = own.median, .low_us = own.low, .high_us = own.high, .prepare_us = b->prepare_us, .calls = b->calls,
                                    .opponent_threads = b->threads ? (int)b->threads : omp_get_max_threads()};
-    if (b->has[AK_INCUMBENT]) j->timing.incumbent = ratio(b, AK_INCUMBENT);
-    if (b->has[AK_OPPONENT]) j->timing.opponent = ratio(b, AK_OPPONENT);
-    return cross_check(j) || look(j) || ak_judge_habits(j) ? -1 : 0;
+    if (b->has[AK_INCUMBENT]) j->timing.incumbent = ak_bench_ratio(b, AK_INCUMBENT);
+    if (b->has[AK_OPPONENT]) j->timing.opponent = ak_bench_ratio(b, AK_OPPONENT);
+    return ak_bench_believe(j) || look(j) || ak_judge_habits(j) ? -1 : 0;
 }

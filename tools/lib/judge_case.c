@@ -235,6 +235,20 @@ void ak_image_touch(struct ak_image *im, const struct ak_place *p, uint64_t seed
     }
 }
 
+void ak_image_nudge(struct ak_image *im, const struct ak_place *p, char *mem, size_t set, uint64_t seed) {
+    for (size_t i = 0; i < im->n; i++) {
+        const struct ak_spec_arg *a = &p->c->args[i];
+        int64_t n = ak_numel(&a->t);
+        if (a->role != AK_ROLE_INPUT || a->draw != AK_DRAW_NORMAL || !ak_dtype_is_float(a->t.dtype) || !n) continue;
+        struct ak_tensor kept = a->t, lies = a->t;
+        int64_t k = (int64_t)(ak_rand_u64(seed, i) % (uint64_t)n);
+        kept.data = im->data[i];
+        lies.data = mem + p->at[i] + set * p->step;
+        ak_set(&kept, k, 0.5 - ak_get(&kept, k));
+        ak_set(&lies, k, ak_get(&kept, k));
+    }
+}
+
 void ak_image_release(struct ak_image *im) {
     for (size_t i = 0; i < im->n; i++)
         free(im->data[i]);

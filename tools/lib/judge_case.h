@@ -27,6 +27,8 @@ struct ak_image {
 void ak_image_draw(struct ak_image *im, const struct ak_place *p, uint64_t seed);
 /* Changes some elements, none of the first ones, of one input: like the old image to who looks at a part. */
 void ak_image_touch(struct ak_image *im, const struct ak_place *p, uint64_t seed);
+/* Changes one element of every float input, in the image and in the memory. */
+void ak_image_nudge(struct ak_image *im, const struct ak_place *p, char *mem, size_t set, uint64_t seed);
 void ak_image_release(struct ak_image *im);
 
 /* Inputs, poison in outputs and in gaps, guards: numbers of kind 0 or 1 (guards NaN, or large). */

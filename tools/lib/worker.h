@@ -30,6 +30,7 @@ enum ak_command_kind {
     AK_DO_GIVE,    /* slot, scratch_at, packed_at, packed_step */
     AK_DO_PREPARE, /* slot, set, nsets -> status, us[0] of all together */
     AK_DO_LAUNCH,  /* slot, set -> status */
+    AK_DO_SPOIL,   /* overwrites the outputs of all sets */
     AK_DO_TIME     /* steps: each calls a slot n times, on sets from `set` on -> status, us a step */
 };
 

@@ -152,13 +152,15 @@ static double now_s(void) { return ak_now_us() * 1e-6; }
 /* 1: there is something to read; 0: the time is over. */
 static int wait_reply(const struct ak_worker *w, double limit_s) {
     struct pollfd p = {.fd = w->sock, .events = POLLIN};
-    double end = now_s() + limit_s;
-    for (;;) {
-        double left = end - now_s();
-        int n = left > 0 ? poll(&p, 1, (int)(left * 1e3) + 1) : 0;
+    double left = limit_s;
+    for (;;) { /* time in which this process itself was stopped, and the worker with it, does not count */
+        double from = now_s();
+        int n = left > 0 ? poll(&p, 1, left < 0.1 ? (int)(left * 1e3) + 1 : 100) : 0;
         if (n > 0) return 1;
         if (n == 0 && left <= 0) return 0;
         if (n < 0 && errno != EINTR) ak_die_errno(AK_EXIT_IO, "cannot wait for a worker");
+        double passed = now_s() - from;
+        left -= passed < 0.2 ? passed : 0.2;
     }
 }
 
