@@ -148,7 +148,7 @@ static void modules(void) {
     refused("return require 'nothing'", "returns nothing");
     refused("return require 'broken'", "broken.lua:3:");
     ok(!open_file("broken.lua") && strstr(err.msg, "broken.lua:3:") && err.code == AK_EXIT_INPUT, "a syntax error has its line");
-    ok(!open_file("nothing.lua") && strstr(err.msg, "returns a table"), "a module must return a table");
+    ok(!open_file("nothing.lua") && strstr(err.msg, "returns no table"), "a module must return a table");
     ok(!open_file("absent.lua") && strstr(err.msg, "absent.lua"), "a file that is not there");
     char *got = run("return {f = function(a)\n local t = a.x\n return t.y end}", "{}");
     ok(strstr(got, "rule.lua:3:") && strstr(got, "local 't'") && strstr(got, "traceback"), "an error has file, line and traceback");

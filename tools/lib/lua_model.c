@@ -52,7 +52,7 @@ static cJSON *given_shape(const char *text, const cJSON *model_own, struct ak_er
         ak_fail(err, AK_EXIT_USAGE, "input shape '%s' has %d dims; the model takes %d, such as %.*s", text, cJSON_GetArraySize(a), want,
                 (int)strlen(example) - 2, example + 1);
     else
-        ak_fail(err, AK_EXIT_USAGE, "input shape '%s' is not positive numbers such as %.*s", text, (int)strlen(example) - 2, example + 1);
+        ak_fail(err, AK_EXIT_USAGE, "input shape '%s' is not one shape of numbers from 1 to 2147483647, such as %.*s (a model in Lua takes one)", text, (int)strlen(example) - 2, example + 1);
     cJSON_free(example);
     cJSON_Delete(a);
     return NULL;

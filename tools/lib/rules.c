@@ -186,7 +186,7 @@ static int load(lua_State *L) {
     const char *path = ak_sandbox_of(L)->path;
     ak_sandbox_load(L, path);
     lua_call(L, 0, 1);
-    if (!lua_istable(L, -1)) return luaL_error(L, "%s: a rule is a module that returns a table", path);
+    if (!lua_istable(L, -1)) return luaL_error(L, "%s: it returns no table", path);
     lua_setfield(L, LUA_REGISTRYINDEX, "module");
     return 0;
 }
