@@ -19,7 +19,7 @@
 #include "mem.h"
 #include "rand.h"
 
-enum { MIN_ROUNDS = 8 /* the fewest with a 99% interval of the median */, MAX_ROUNDS = 301, MAX_SETS = 128, LOOKS = 3 };
+enum { MIN_ROUNDS = 8 /* the fewest with a 99% interval of the median */, FEW_ROUNDS = 25, MAX_ROUNDS = 301, MAX_SETS = 128, LOOKS = 3 };
 
 /* ---- sets ---- */
 
@@ -166,7 +166,9 @@ static void settle(struct ak_judge *j) {
     if (!isfinite(quick)) quick = slow = guess_us(j->spec);
     b->calls = (size_t)ceil(fmax(1, j->opt.sample_us / quick));
     double round_us = (2 * slow + quick) * (double)b->calls + 3 * AK_WORKER_PAUSE_US;
-    b->rounds = (size_t)fmin(MAX_ROUNDS, fmax(MIN_ROUNDS, j->opt.budget_ms * 1e3 / round_us));
+    /* with few rounds one disturbed sample is an end of the interval: some more where that takes no half a second */
+    double few = fmax(MIN_ROUNDS, fmin(FEW_ROUNDS, 4e5 / round_us));
+    b->rounds = (size_t)fmin(MAX_ROUNDS, fmax(few, j->opt.budget_ms * 1e3 / round_us));
     j->own_us = slow;
     /* three runs of truth beyond that take over a second */
     j->heavy = j->spec->flops > 4e8 || own_bytes(j->spec) > 64e6;
