@@ -14,7 +14,8 @@ static char *best_hash(const char *dir) {
     return text;
 }
 
-/* How many times faster than the opponent its trial says it is at least; 0 if there is no word on that. */
+/* How many times faster than the opponent its trial says it may be at most; 0 if there is no word on that.
+ * (Only that: its trial may be an old one, and the model itself decides.) */
 static double speedup_of(const char *dir) {
     char *hash = best_hash(dir);
     if (!hash) return 0;
@@ -22,7 +23,7 @@ static double speedup_of(const char *dir) {
     struct ak_err quiet;
     cJSON *facts = ak_file_exists(path) ? ak_json_read(path, &quiet) : NULL;
     double v;
-    if (!facts || ak_json_num(ak_json_get(facts, "vs_opponent"), "low", &v, &quiet)) v = 0;
+    if (!facts || ak_json_num(ak_json_get(facts, "vs_opponent"), "high", &v, &quiet)) v = 0;
     cJSON_Delete(facts);
     free(path);
     free(hash);
@@ -34,8 +35,8 @@ static void find_kernel(struct ak_kept_plan *p, struct ak_kept *k, const char *s
     double speedup = speedup_of(dir);
     if (!ak_file_exists(so)) {
         k->why = "nothing was kept";
-    } else if (speedup > 0 && speedup <= 1 && !all) {
-        k->why = "not clearly faster than the opponent";
+    } else if (speedup > 0 && speedup < 1 && !all) {
+        k->why = "slower than the opponent";
     } else {
         k->kernel = ak_arena_strdup(&p->arena, so);
     }
