@@ -79,6 +79,7 @@ static int fresh(struct ak_judge *j, enum ak_slot slot, double *us) {
     struct ak_reply r;
     for (size_t i = 0; i < b->place.nsets; i++)
         ak_image_nudge(&b->images[i], &b->place, j->w.mem, i, ak_rand_u64(b->seed, b->shuffles++));
+    ak_want_release(&b->want); /* it was of other inputs */
     if (ak_bench_ask(j, &c, &r, 1, "in set-up it")) return -1;
     size_t steps = b->place.nsets / b->calls;
     steps = steps < 1 ? 1 : steps > AK_WORKER_STEPS ? AK_WORKER_STEPS : steps;

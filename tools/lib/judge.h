@@ -41,7 +41,7 @@
 #include "worker.h"
 
 /* Part of the name of a trial: a new number measures everything anew. */
-#define AK_JUDGE_VERSION 5
+#define AK_JUDGE_VERSION 6
 
 /* name of the verdict, and what it means */
 #define AK_VERDICTS(X)                                                                                                 \
