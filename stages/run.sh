@@ -26,6 +26,7 @@ home=$PWD
 one_of DEVICE "$DEVICE" auto cpu
 [ -z "$DTYPE" ] || one_of DTYPE "$DTYPE" f32 f16 bf16
 number TOP "$TOP"
+[ "$TOP" -gt 0 ] || fail 2 "TOP='$TOP' is no number of kernels"
 number JOBS "$JOBS"
 [ "$JOBS" -gt 0 ] || fail 2 "JOBS='$JOBS' is no number of compilers"
 number BUDGET "$BUDGET"

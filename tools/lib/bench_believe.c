@@ -81,16 +81,16 @@ static int fresh(struct ak_judge *j, enum ak_slot slot, double *us) {
         ak_image_nudge(&b->images[i], &b->place, j->w.mem, i, ak_rand_u64(b->seed, b->shuffles++));
     ak_want_release(&b->want); /* it was of other inputs */
     if (ak_bench_ask(j, &c, &r, 1, "in set-up it")) return -1;
-    size_t steps = b->place.nsets / b->calls;
+    size_t calls = b->calls < b->place.nsets ? b->calls : b->place.nsets, steps = b->place.nsets / calls;
     steps = steps < 1 ? 1 : steps > AK_WORKER_STEPS ? AK_WORKER_STEPS : steps;
     c = (struct ak_command){.kind = AK_DO_TIME};
     b->next = 0;
     while (c.nsteps < steps)
-        c.steps[c.nsteps++] = ak_bench_step(b, slot, b->calls);
-    if (ak_bench_ask(j, &c, &r, (double)(steps * b->calls), "while it was timed it")) return -1;
+        c.steps[c.nsteps++] = ak_bench_step(b, slot, calls);
+    if (ak_bench_ask(j, &c, &r, (double)(steps * calls), "while it was timed it")) return -1;
     *us = 0;
     for (size_t i = 0; i < steps; i++)
-        *us += r.us[i] / (double)(steps * b->calls);
+        *us += r.us[i] / (double)(steps * calls);
     return 0;
 }
 
